@@ -310,7 +310,7 @@ def _value_from_json(value: Any, index: int) -> LlamaTextValue:
     raise HistoryError.of(
         f"text[{index}]",
         f"{value!r} isn't a text value.",
-        'Give a string, {"type": "specialTokensText", "value": TEXT} or {"type": "specialToken", "value": ROLE}.',
+        'Give a string, or {"type": T, "value": V} where T is "specialTokensText" or "specialToken".',
     )
 
 

@@ -1,8 +1,7 @@
 """Template strings such as ``"user: {{message}}\\n"``: split at their slots, check, report.
 
-A slot is written ``{{name}}`` or ``<<name>>``. A string that holds a known slot in braces uses
-braces, and then ``<<name>>`` is text; otherwise ``<<name>>`` is the slot. So formats such as
-Llama 2's ``<<SYS>>`` stay text, and strings kept inside Jinja or Handlebars can use angles.
+A slot is written ``{{name}}`` or ``<<name>>``, one style a string; angles are there for strings
+kept inside Jinja or Handlebars. Only slot names count, so Llama 2's ``<<SYS>>`` stays text.
 """
 
 from __future__ import annotations
@@ -83,9 +82,18 @@ def split(template: str, rules: Sequence[SlotRule], *, where: str) -> tuple[Slot
         return SlotString(("",), ()), [Fault(where, f"must be a string, not a {kind}: {template!r}.")]
     pattern, mark = _style(template)
     text = _cut(template, pattern, {rule.slot for rule in rules})
-    faults = _order_faults(template, text, rules, where, mark)
+    faults = _mixed_faults(template, pattern, where) + _order_faults(template, text, rules, where, mark)
     faults += _stranger_faults(template, pattern, {rule.slot for rule in rules}, where, mark)
     return text, faults or _neighbour_faults(template, text, rules, where, mark)
+
+
+def _mixed_faults(template: str, pattern: re.Pattern[str], where: str) -> list[Fault]:
+    other = _ANGLES if pattern is _BRACES else _BRACES
+    strangers = [match[0] for match in other.finditer(template) if match[1] in set(Slot)]
+    return [
+        Fault(where, f"{slot} beside slots of the other style in {template!r}.", "Use one style in a string.")
+        for slot in strangers[:1]
+    ]
 
 
 def _style(template: str) -> tuple[re.Pattern[str], str]:

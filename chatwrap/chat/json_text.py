@@ -1,0 +1,28 @@
+"""JSON as chat models were trained to read it: the look of Python's ``json.dumps``, UTF-8 kept."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from chatwrap.errors import HistoryError
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def dump_json(value: Any, *, where: str = "value") -> str:
+    r"""`value` as JSON with ``", "`` and ``": "`` between, non-ASCII kept, key order kept.
+
+    A lone surrogate is written as its escape. Raises `HistoryError` for what JSON can't hold.
+
+    >>> print(dump_json({"city": "Łódź", "n": [1, None], "q": 'say "hi"'}))
+    {"city": "Łódź", "n": [1, null], "q": "say \"hi\""}
+    """
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except RecursionError:
+        raise HistoryError.of(where, "nested too deep to be written as JSON.", "Flatten it.") from None
+    except (TypeError, ValueError) as error:
+        raise HistoryError.of(where, f"can't be written as JSON: {error}.", "Give JSON values.") from None
+    return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

@@ -1,0 +1,246 @@
+"""`ChatWrapper`: renders a history as the text a model was trained on. The base of all formats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from typing import Any, ClassVar, Final
+
+from chatwrap.chat.functions import ChatModelFunctions, FunctionsLike, as_functions
+from chatwrap.chat.history import (
+    ChatHistory,
+    ChatHistoryItem,
+    ChatModelFunctionCall,
+    ChatModelResponse,
+    ChatSystemMessage,
+    ChatUserMessage,
+    HistoryLike,
+    ResponsePart,
+    as_history,
+)
+from chatwrap.chat.json_text import dump_json
+from chatwrap.chat.syntax import ChatWrapperSettings, Slot, SlottedText, as_slotted
+from chatwrap.chat.text import LlamaText, LlamaTextInput, SpecialTokensText
+from chatwrap.wrapper.document import typescript_signatures
+from chatwrap.wrapper.response import ResponseWriter
+
+DEFAULT_SYSTEM_PROMPT: Final = (
+    "You are a helpful assistant. Answer what is asked, clearly and truthfully, "
+    "and say so when you don't know."
+)
+
+
+class Absent(Enum):
+    """Marks arguments or a result that were never given, where null would be a value."""
+
+    ABSENT = "absent"
+
+
+ABSENT: Final = Absent.ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class ContextState:
+    """A rendered conversation: the prompt up to where the model writes, and what ends its turn."""
+
+    context_text: LlamaText
+    stop_generation_triggers: tuple[LlamaText, ...]
+
+
+class ChatWrapper:
+    """Renders histories in one chat format. Subclasses override the steps that differ.
+
+    A wrapper holds no state: one may serve many conversations at a time. Histories and functions
+    are taken as values or in their JSON form. `DefinitionError` and `HistoryError` are all it raises.
+    """
+
+    default_settings: ClassVar[ChatWrapperSettings] = ChatWrapperSettings()
+
+    wrapper_name: str = "Base"
+    settings: ChatWrapperSettings = default_settings
+
+    @property
+    def control_texts(self) -> frozenset[str]:
+        """Every text that this format may write as control text; see `encode`'s `control_texts`."""
+        return frozenset(_control_texts(self.settings))
+
+    def generate_context_state(
+        self,
+        chat_history: HistoryLike,
+        available_functions: FunctionsLike | None = None,
+        document_function_params: bool = True,  # noqa: FBT001, FBT002 - the peers' signature
+    ) -> ContextState:
+        """The prompt for the next turn of the model, and the triggers that end it."""
+        history = self.add_available_functions_system_message_to_history(
+            chat_history, available_functions, document_function_params
+        )
+        lines = [LlamaText(f"{item.type}: ", self.generate_item_text(item)) for item in history]
+        return ContextState(LlamaText.join_values("\n", lines), ())
+
+    def generate_item_text(self, item: ChatHistoryItem) -> LlamaText:
+        """The text of one item, without the frame that the format puts around it."""
+        match item:
+            case ChatSystemMessage():
+                return item.text
+            case ChatUserMessage():
+                return LlamaText(item.text)
+            case ChatModelResponse():
+                return self.generate_model_response_text(item.response)
+
+    def generate_function_calls_and_results(
+        self,
+        function_calls: Sequence[ChatModelFunctionCall | Mapping[str, Any]],
+        use_raw_call: bool = True,  # noqa: FBT001, FBT002 - the peers' signature
+    ) -> LlamaText:
+        """Calls made together, with their results: in sections if the format has them, else in turn."""
+        given = _read_calls(function_calls)
+        if not given:
+            return LlamaText()
+        calls = [self._call_text(call, use_raw=use_raw_call) for call in given]
+        results = [
+            self.generate_function_call_result(
+                call.name,
+                call.arguments if call.has_arguments else ABSENT,
+                call.result if call.has_result else ABSENT,
+            )
+            for call in given
+        ]
+        parallel = self.settings.functions.parallelism
+        if parallel is None:
+            return LlamaText(list(zip(calls, results, strict=True)))
+        return LlamaText(
+            _plain(parallel.section_prefix),
+            LlamaText.join_values(_plain(parallel.between_calls), calls),
+            _plain(parallel.section_suffix),
+            _plain(parallel.result_section_prefix),
+            LlamaText.join_values(_plain(parallel.between_results), results),
+            _plain(parallel.result_section_suffix),
+        )
+
+    def _call_text(self, call: ChatModelFunctionCall, *, use_raw: bool) -> LlamaText:
+        if use_raw and call.raw_call is not None:
+            return call.raw_call
+        return self.generate_function_call(call.name, call.arguments if call.has_arguments else ABSENT)
+
+    def generate_function_call(self, name: str, params: Any = ABSENT) -> LlamaText:
+        """A call of the function `name` with the arguments `params` (any JSON value)."""
+        syntax = self.settings.functions.call
+        placeholder = syntax.empty_call_params_placeholder
+        if params is ABSENT:
+            arguments = "" if placeholder in ("", None) else dump_json(placeholder)
+        else:
+            arguments = dump_json(params, where=f"arguments of {name}")
+        filling = {Slot.FUNCTION_NAME: name}
+        return LlamaText(
+            as_slotted(syntax.prefix).fill(filling),
+            name,
+            as_slotted(syntax.params_prefix).fill(filling),
+            arguments,
+            as_slotted(syntax.suffix).fill(filling),
+        )
+
+    def generate_function_call_result(
+        self, function_name: str, function_params: Any = ABSENT, result: Any = ABSENT
+    ) -> LlamaText:
+        """The result of a call; one without a result (not the same as null) reads ``void``."""
+        syntax = self.settings.functions.result
+        written = "void" if result is ABSENT else dump_json(result, where=f"result of {function_name}")
+        arguments = "" if function_params is ABSENT else dump_json(function_params)
+        filling = {Slot.FUNCTION_NAME: function_name, Slot.FUNCTION_PARAMS: arguments}
+        return LlamaText(
+            as_slotted(syntax.prefix).fill(filling), written, as_slotted(syntax.suffix).fill(filling)
+        )
+
+    def generate_model_response_text(
+        self,
+        model_response: Sequence[ResponsePart | Mapping[str, Any]],
+        use_raw_call: bool = True,  # noqa: FBT001, FBT002 - the peers' signature
+    ) -> LlamaText:
+        """The text of a model item. With `use_raw_call`, calls and segments are put back as sampled."""
+        (item,) = as_history([{"type": "model", "response": model_response}], where="model_response")
+        assert isinstance(item, ChatModelResponse)
+        writer = ResponseWriter(
+            segments=self.settings.segments,
+            write_calls=lambda calls: self.generate_function_calls_and_results(calls, use_raw_call),
+            use_raw=use_raw_call,
+        )
+        return writer.write(item.response)
+
+    def generate_available_functions_system_text(
+        self,
+        available_functions: FunctionsLike,
+        document_params: bool = True,  # noqa: FBT001, FBT002 - the peers' signature
+    ) -> LlamaText:
+        """What tells the model which functions it may call, and how; empty without functions."""
+        functions = as_functions(available_functions)
+        if not functions:
+            return LlamaText()
+        lines: list[LlamaTextInput] = [
+            "You can call these functions when an answer needs what they return:",
+            "```typescript",
+            typescript_signatures(functions, document_params=document_params),
+            "```",
+            "",
+            "Write a call exactly like this one, with nothing before it:",
+            self.generate_function_call("getSomeInfo", {"someKey": "someValue"}),
+            "",
+            "The result follows your call, where only you can read it. "
+            "Then answer in your own words, without naming functions or repeating this notation.",
+        ]
+        return LlamaText.join_values("\n", lines)
+
+    def add_available_functions_system_message_to_history(
+        self,
+        history: HistoryLike,
+        available_functions: FunctionsLike | None = None,
+        document_params: bool = True,  # noqa: FBT001, FBT002 - the peers' signature
+    ) -> ChatHistory:
+        """`history` with the functions' documentation behind its leading system items."""
+        items = as_history(history)
+        functions: ChatModelFunctions = as_functions(available_functions)
+        if not functions:
+            return items
+        text = self.generate_available_functions_system_text(functions, document_params)
+        at = next((i for i, item in enumerate(items) if item.type != "system"), len(items))
+        return (*items[:at], ChatSystemMessage(text=text), *items[at:])
+
+    def generate_initial_chat_history(self, system_prompt: str | LlamaText | None = None) -> ChatHistory:
+        """The history a conversation starts with: one system item, by default `DEFAULT_SYSTEM_PROMPT`."""
+        text = DEFAULT_SYSTEM_PROMPT if system_prompt is None else system_prompt
+        return (ChatSystemMessage(text=LlamaText(text)),)
+
+
+def _read_calls(
+    calls: Sequence[ChatModelFunctionCall | Mapping[str, Any]],
+) -> tuple[ChatModelFunctionCall, ...]:
+    if all(isinstance(call, ChatModelFunctionCall) for call in calls):
+        return tuple(calls)  # type: ignore[arg-type]
+    (item,) = as_history([{"type": "model", "response": calls}], where="function_calls")
+    assert isinstance(item, ChatModelResponse)
+    return tuple(part for part in item.response if isinstance(part, ChatModelFunctionCall))
+
+
+def _plain(text: str | LlamaText | SlottedText) -> LlamaText:
+    return as_slotted(text).fill({})
+
+
+def _control_texts(value: object) -> Iterator[str]:
+    """All texts of the format in a settings value: special or plain, everywhere in it."""
+    match value:
+        case SpecialTokensText():
+            yield value.value
+        case Slot() | bool() | None:
+            return
+        case str():
+            yield value
+        case LlamaText():
+            yield from _control_texts(value.values)
+        case SlottedText():
+            yield from _control_texts(value.parts)
+        case tuple():
+            for member in value:
+                yield from _control_texts(member)
+        case _ if is_dataclass(value):
+            for entry in fields(value):
+                yield from _control_texts(getattr(value, entry.name))
