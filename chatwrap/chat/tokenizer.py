@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 
 @dataclass(frozen=True, slots=True)
 class SpecialTokenEntry:
-    """A control or user-defined entry of a vocabulary.
+    """A control, user-defined or unknown-marker entry of a vocabulary.
 
     llama.cpp emits a `user_defined` token wherever its text stands, even with special tokens off;
     a control token only where they are on. Some entries also swallow the white space on one side.
@@ -18,6 +18,7 @@ class SpecialTokenEntry:
     token_id: int
     text: str
     user_defined: bool = False
+    unknown: bool = False
     strips_left: bool = False
     strips_right: bool = False
 
