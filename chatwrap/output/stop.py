@@ -176,7 +176,7 @@ def _patterns(
         yield from _pattern(trigger, tokenizer, "stop_trigger")
     for text in stop_strings:
         if not isinstance(text, str):
-            raise OptionError.of("stop", f"must hold strings, not {text!r}.", "Give a string or a list of them.")
+            raise OptionError.of("stop", f"must hold strings, not {text!r}.")
         yield from _pattern(LlamaText(text), tokenizer, "stop_string")
         yield from _pattern(LlamaText(SpecialTokensText(text)), tokenizer, "stop_string")
 
