@@ -22,13 +22,15 @@ _ANGLES = re.compile(r"<<\s*(\w+)\s*>>")
 class SlotRule:
     """A slot that a template string must (or may) hold, and where text has to stand around it.
 
-    `purpose` ends the sentence "Put it once, where ...".
+    `purpose` ends the sentence "Put it once, where ...". A slot that may stand `anywhere` has no
+    place in the order of the rules.
     """
 
     slot: Slot
     purpose: str
     optional: bool = False
     repeatable: bool = False
+    anywhere: bool = False
     needs_text_before: str = ""
     needs_text_after: str = ""
 
@@ -68,7 +70,7 @@ class SlotString:
         return tuple(part for part in parts if part)
 
 
-def split(template: str, rules: Sequence[SlotRule], *, where: str) -> tuple[SlotString, list[Fault]]:
+def split(template: object, rules: Sequence[SlotRule], *, where: str) -> tuple[SlotString, list[Fault]]:
     """`template` cut at the slots of `rules`, which must stand in that order, and its faults.
 
     The string is usable only if there are no faults; all are found in one pass.
@@ -171,7 +173,7 @@ def _neighbour_faults(
         if rule.slot not in text.slots:
             continue
         name = mark.format(rule.slot)
-        if rule.needs_text_before and not text.before(rule.slot):
+        if rule.needs_text_before and not text.parts_before(rule.slot):
             faults.append(Fault(where, f"no text before {name} in {template!r}.", rule.needs_text_before))
         if rule.needs_text_after and not text.parts_after(rule.slot):
             faults.append(Fault(where, f"no text after {name} in {template!r}.", rule.needs_text_after))

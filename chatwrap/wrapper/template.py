@@ -10,61 +10,11 @@ from typing import Any
 
 from chatwrap.chat.functions import FunctionsLike
 from chatwrap.chat.history import ChatHistoryItem, HistoryLike
-from chatwrap.chat.syntax import (
-    FunctionCallSyntax,
-    FunctionResultSyntax,
-    FunctionsSyntax,
-    SegmentsSyntax,
-    SegmentSyntax,
-    Slot,
-    SlottedText,
-)
+from chatwrap.chat.syntax import Slot
 from chatwrap.chat.text import LlamaText, LlamaTextInput, SpecialToken, SpecialTokensText, control
-from chatwrap.errors import Fault, TemplateError
+from chatwrap.errors import TemplateError
 from chatwrap.wrapper.base import ChatWrapper, ContextState
-from chatwrap.wrapper.slots import SlotRule, SlotString, split
-
-ROLES = ("system", "user", "model")
-
-_TEMPLATE_RULES = (
-    SlotRule(Slot.SYSTEM_PROMPT, "the first system message goes", optional=True),
-    SlotRule(Slot.HISTORY, "the conversation goes"),
-    SlotRule(
-        Slot.COMPLETION,
-        "the model writes",
-        needs_text_after="Put there what ends the model's turn: the stop triggers come from it.",
-    ),
-)
-_MESSAGE_RULES = (SlotRule(Slot.MESSAGE, "the message goes"),)
-_PAIR_RULES = (
-    SlotRule(Slot.SYSTEM_PROMPT, "the system message goes"),
-    SlotRule(Slot.MESSAGE, "the user's message goes"),
-)
-_CALL_RULES = (
-    SlotRule(
-        Slot.FUNCTION_NAME,
-        "the function's name goes",
-        repeatable=True,
-        needs_text_before="Put there what announces a call, so that it can be told from text.",
-    ),
-    SlotRule(
-        Slot.FUNCTION_PARAMS,
-        "the arguments go",
-        needs_text_after="Put there what ends a call.",
-    ),
-)
-_RESULT_RULES = (
-    SlotRule(Slot.FUNCTION_NAME, "the function's name goes", optional=True, repeatable=True),
-    SlotRule(Slot.FUNCTION_PARAMS, "the arguments go", optional=True, repeatable=True),
-    SlotRule(Slot.FUNCTION_CALL_RESULT, "the result goes"),
-)
-_SEGMENT_RULES = (
-    SlotRule(
-        Slot.CONTENT,
-        "the segment's text goes",
-        needs_text_before="Put there what opens the segment.",
-    ),
-)
+from chatwrap.wrapper.reader import ROLES, SYSTEM_AND_USER, TemplateReader
 
 
 class TemplateChatWrapper(ChatWrapper):
@@ -109,14 +59,14 @@ class TemplateChatWrapper(ChatWrapper):
         join_adjacent_messages_of_the_same_type: bool = True,
         segments: Mapping[str, Any] | None = None,
     ) -> None:
-        reader = _Reader()
-        self.template = template
+        reader = TemplateReader()
         self._frame = reader.frame(template)
         self._history = reader.history(history_template)
         functions = reader.functions(function_call_message_template)
         read_segments = reader.segments(segments)
         if reader.faults:
             raise TemplateError(reader.faults)
+        self.template = template
         self.history_template = MappingProxyType(dict(history_template))
         self.join_adjacent_messages_of_the_same_type = join_adjacent_messages_of_the_same_type
         self.settings = replace(
@@ -168,7 +118,7 @@ class TemplateChatWrapper(ChatWrapper):
     def _starts_exchange(self, role: str, previous: str) -> bool:
         if self.join_adjacent_messages_of_the_same_type:
             return ROLES.index(role) < ROLES.index(previous)
-        pairs = previous == "system" and role == "user" and "system_and_user" in self._history
+        pairs = previous == "system" and role == "user" and SYSTEM_AND_USER in self._history
         return not pairs
 
     def _opening(self, exchange: _Exchange) -> LlamaText:
@@ -183,7 +133,7 @@ class TemplateChatWrapper(ChatWrapper):
     def _asked(self, exchange: _Exchange) -> LlamaText:
         """What comes before the model's text: the framed system and user messages."""
         system, user = exchange.text("system"), exchange.text("user")
-        pair = self._history.get("system_and_user")
+        pair = self._history.get(SYSTEM_AND_USER)
         if pair and system and user:
             before, between, after = map(control, pair.texts)
             return LlamaText(before, system, between, user, after)
@@ -204,122 +154,3 @@ class _Exchange:
 
     def text(self, role: str) -> LlamaText:
         return LlamaText.join_values("\n\n", self.texts[role])
-
-
-@dataclass(slots=True)
-class _Reader:
-    """Reads the constructor's strings, collecting every fault before anything is raised."""
-
-    faults: list[Fault] = field(default_factory=list)
-
-    def _split(self, text: str, rules: Sequence[SlotRule], where: str) -> SlotString | None:
-        slotted, faults = split(text, rules, where=where)
-        self.faults += faults
-        return None if faults else slotted
-
-    def frame(self, template: str) -> SlotString:
-        return self._split(template, _TEMPLATE_RULES, "template") or _EMPTY
-
-    def history(self, templates: Mapping[str, str]) -> dict[str, SlotString]:
-        where = "history_template"
-        if not self._is_mapping(templates, where, "a system, a user and a model template"):
-            return {}
-        self._check_keys(templates, where, ROLES, (*ROLES, "system_and_user"))
-        rules = dict.fromkeys(ROLES, _MESSAGE_RULES) | {"system_and_user": _PAIR_RULES}
-        return {
-            role: self._split(text, rules[role], f"{where}.{role}") or _EMPTY
-            for role, text in templates.items()
-            if role in rules and text is not None
-        }
-
-    def functions(self, templates: Mapping[str, str] | None) -> FunctionsSyntax | None:
-        where = "function_call_message_template"
-        if templates is None or not self._is_mapping(templates, where, "a call and a result template"):
-            return None
-        self._check_keys(templates, where, ("call", "result"), ("call", "result"))
-        call = self._split(templates.get("call", _VALID_CALL), _CALL_RULES, f"{where}.call")
-        result = self._result(templates.get("result", _VALID_RESULT), f"{where}.result")
-        if call is None or result is None:
-            return None
-        name, params = Slot.FUNCTION_NAME, Slot.FUNCTION_PARAMS
-        return FunctionsSyntax(
-            call=FunctionCallSyntax(
-                prefix=_slotted(call.parts_before(name)),
-                params_prefix=_slotted(call.parts_between(name, params)),
-                suffix=_slotted(call.parts_after(params)),
-            ),
-            result=result,
-        )
-
-    def _result(self, template: str, where: str) -> FunctionResultSyntax | None:
-        """A result template: name and arguments may stand anywhere around the result."""
-        slots = [rule for rule in _RESULT_RULES if rule.optional]
-        text, faults = split(template, _RESULT_RULES, where=where)
-        faults = [fault for fault in faults if "stands before" not in fault.problem]
-        if not faults:
-            before, after = text.parts_before(_RESULT), text.parts_after(_RESULT)
-            if not before:
-                faults.append(_no_text("before", _RESULT, template, where, "opens a result"))
-            if not after:
-                faults.append(_no_text("after", _RESULT, template, where, "ends a result"))
-        self.faults += faults
-        return None if faults or not slots else FunctionResultSyntax(_slotted(before), _slotted(after))
-
-    def segments(self, options: Mapping[str, Any] | None) -> SegmentsSyntax:
-        where = "segments"
-        if options is None or not self._is_mapping(options, where, "segment templates"):
-            return SegmentsSyntax()
-        self._check_keys(options, where, (), _SEGMENT_KEYS)
-        close_all = options.get("close_all_segments_template")
-        return SegmentsSyntax(
-            thought=self._segment(options, "thought", where),
-            comment=self._segment(options, "comment", where),
-            close_all_segments=control(close_all) if close_all else None,
-            reiterate_stack_after_function_calls=bool(options.get("reiterate_stack_after_function_calls")),
-        )
-
-    def _segment(self, options: Mapping[str, Any], kind: str, where: str) -> SegmentSyntax | None:
-        template = options.get(f"{kind}_template")
-        text = self._split(template, _SEGMENT_RULES, f"{where}.{kind}_template") if template else None
-        if text is None:
-            return None
-        suffix = text.after(Slot.CONTENT)
-        reopen = bool(options.get(f"reopen_{kind}_after_function_calls"))
-        return SegmentSyntax(control(text.before(Slot.CONTENT)), control(suffix) if suffix else None, reopen)
-
-    def _is_mapping(self, value: object, where: str, wanted: str) -> bool:
-        if isinstance(value, Mapping):
-            return True
-        self.faults.append(Fault(where, f"must be a mapping, not {value!r}.", f"Give {wanted}."))
-        return False
-
-    def _check_keys(
-        self, given: Mapping[str, Any], where: str, needed: Sequence[str], known: Sequence[str]
-    ) -> None:
-        for key in needed:
-            if given.get(key) is None:
-                self.faults.append(Fault(f"{where}.{key}", "missing.", f"Give all of {', '.join(needed)}."))
-        for key in given:
-            if key not in known:
-                self.faults.append(Fault(f"{where}.{key}", "unknown key.", f"Known are {', '.join(known)}."))
-
-
-_EMPTY = SlotString(("",), ())
-_RESULT = Slot.FUNCTION_CALL_RESULT
-_VALID_CALL = "({{functionName}}{{functionParams}})"
-_VALID_RESULT = "({{functionCallResult}})"
-_SEGMENT_KEYS = (
-    "thought_template",
-    "comment_template",
-    "reopen_thought_after_function_calls",
-    "close_all_segments_template",
-    "reiterate_stack_after_function_calls",
-)
-
-
-def _slotted(parts: Sequence[str | Slot]) -> SlottedText:
-    return SlottedText(tuple(part if isinstance(part, Slot) else SpecialTokensText(part) for part in parts))
-
-
-def _no_text(side: str, slot: Slot, template: str, where: str, what: str) -> Fault:
-    return Fault(where, f"no text {side} {{{{{slot}}}}} in {template!r}.", f"Put there what {what}.")

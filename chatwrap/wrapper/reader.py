@@ -1,0 +1,170 @@
+"""Reads the template strings of a `TemplateChatWrapper` into typed values, and finds all their faults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from chatwrap.chat.syntax import (
+    FunctionCallSyntax,
+    FunctionResultSyntax,
+    FunctionsSyntax,
+    SegmentsSyntax,
+    SegmentSyntax,
+    Slot,
+    SlottedText,
+)
+from chatwrap.chat.text import SpecialTokensText, control
+from chatwrap.errors import Fault
+from chatwrap.wrapper.slots import SlotRule, SlotString, split
+
+ROLES: Final = ("system", "user", "model")
+SYSTEM_AND_USER: Final = "system_and_user"
+
+_FRAME_RULES: Final = (
+    SlotRule(Slot.SYSTEM_PROMPT, "the first system message goes", optional=True),
+    SlotRule(Slot.HISTORY, "the conversation goes"),
+    SlotRule(
+        Slot.COMPLETION,
+        "the model writes",
+        needs_text_after="Put there what ends the model's turn: the stop triggers come from it.",
+    ),
+)
+_MESSAGE_RULES: Final = (SlotRule(Slot.MESSAGE, "the message goes"),)
+_HISTORY_RULES: Final = {
+    **dict.fromkeys(ROLES, _MESSAGE_RULES),
+    SYSTEM_AND_USER: (
+        SlotRule(Slot.SYSTEM_PROMPT, "the system message goes"),
+        SlotRule(Slot.MESSAGE, "the user's message goes"),
+    ),
+}
+_CALL_RULES: Final = (
+    SlotRule(
+        Slot.FUNCTION_NAME,
+        "the function's name goes",
+        repeatable=True,
+        needs_text_before="Put there what announces a call, so that it can be told from text.",
+    ),
+    SlotRule(
+        Slot.FUNCTION_PARAMS,
+        "the arguments go",
+        needs_text_after="Put there what ends a call.",
+    ),
+)
+_RESULT_RULES: Final = (
+    SlotRule(Slot.FUNCTION_NAME, "the function's name goes", optional=True, repeatable=True, anywhere=True),
+    SlotRule(Slot.FUNCTION_PARAMS, "the arguments go", optional=True, repeatable=True, anywhere=True),
+    SlotRule(
+        Slot.FUNCTION_CALL_RESULT,
+        "the result goes",
+        needs_text_before="Put there what opens a result.",
+        needs_text_after="Put there what ends a result.",
+    ),
+)
+_SEGMENT_RULES: Final = (
+    SlotRule(
+        Slot.CONTENT,
+        "the segment's text goes",
+        needs_text_before="Put there what opens the segment.",
+    ),
+)
+_SEGMENT_TEXTS: Final = ("thought_template", "comment_template", "close_all_segments_template")
+_SEGMENT_FLAGS: Final = ("reopen_thought_after_function_calls", "reiterate_stack_after_function_calls")
+
+
+@dataclass(slots=True)
+class TemplateReader:
+    """Collects the faults of all strings before anything is raised; values are usable if there are none."""
+
+    faults: list[Fault] = field(default_factory=list)
+
+    def frame(self, template: object) -> SlotString:
+        """The string around the whole conversation."""
+        return self._split(template, _FRAME_RULES, "template") or SlotString(("",), ())
+
+    def history(self, templates: object) -> dict[str, SlotString]:
+        """The strings around the messages of each role."""
+        where = "history_template"
+        given = self._mapping(templates, where, needed=ROLES, optional=(SYSTEM_AND_USER,))
+        read = {
+            role: self._split(text, _HISTORY_RULES[role], f"{where}.{role}") for role, text in given.items()
+        }
+        return {role: text for role, text in read.items() if text}
+
+    def functions(self, templates: object) -> FunctionsSyntax | None:
+        """How calls and results are written, None if `templates` is None."""
+        if templates is None:
+            return None
+        where = "function_call_message_template"
+        given = self._mapping(templates, where, needed=("call", "result"))
+        call = self._split(given["call"], _CALL_RULES, f"{where}.call") if "call" in given else None
+        result = self._split(given["result"], _RESULT_RULES, f"{where}.result") if "result" in given else None
+        if not call or not result:
+            return None
+        name, params, answer = Slot.FUNCTION_NAME, Slot.FUNCTION_PARAMS, Slot.FUNCTION_CALL_RESULT
+        return FunctionsSyntax(
+            call=FunctionCallSyntax(
+                prefix=_slotted(call.parts_before(name)),
+                params_prefix=_slotted(call.parts_between(name, params)),
+                suffix=_slotted(call.parts_after(params)),
+            ),
+            result=FunctionResultSyntax(
+                prefix=_slotted(result.parts_before(answer)), suffix=_slotted(result.parts_after(answer))
+            ),
+        )
+
+    def segments(self, options: object) -> SegmentsSyntax:
+        """How thoughts and comments are marked; no marks at all if `options` is None."""
+        if options is None:
+            return SegmentsSyntax()
+        given = self._mapping(options, "segments", optional=(*_SEGMENT_TEXTS, *_SEGMENT_FLAGS))
+        self._check_kinds(given)
+        close_all = given.get("close_all_segments_template")
+        reopen = given.get("reopen_thought_after_function_calls") is True
+        return SegmentsSyntax(
+            thought=self._segment(given, "thought_template", reopen=reopen),
+            comment=self._segment(given, "comment_template", reopen=False),
+            close_all_segments=control(close_all) if close_all and isinstance(close_all, str) else None,
+            reiterate_stack_after_function_calls=given.get("reiterate_stack_after_function_calls") is True,
+        )
+
+    def _segment(self, given: Mapping[str, Any], key: str, *, reopen: bool) -> SegmentSyntax | None:
+        text = self._split(given[key], _SEGMENT_RULES, f"segments.{key}") if key in given else None
+        if not text:
+            return None
+        before, after = text.texts
+        return SegmentSyntax(control(before), control(after) if after else None, reopen)
+
+    def _check_kinds(self, given: Mapping[str, Any]) -> None:
+        close_all = "close_all_segments_template"
+        for key, kind in ((close_all, str), *((flag, bool) for flag in _SEGMENT_FLAGS)):
+            if key in given and not isinstance(given[key], kind):
+                wanted = "a string" if kind is str else "true or false"
+                self.faults.append(Fault(f"segments.{key}", f"must be {wanted}, not {given[key]!r}."))
+
+    def _split(self, text: object, rules: Sequence[SlotRule], where: str) -> SlotString | None:
+        slotted, faults = split(text, rules, where=where)
+        self.faults += faults
+        return None if faults else slotted
+
+    def _mapping(
+        self, value: object, where: str, *, needed: Sequence[str] = (), optional: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """The known members of `value` that are given; reports missing and unknown ones."""
+        known = (*needed, *optional)
+        if not isinstance(value, Mapping):
+            names = ", ".join(known)
+            self.faults.append(Fault(where, f"must be a mapping, not {value!r}.", f"Give {names}."))
+            return {}
+        for key in needed:
+            if value.get(key) is None:
+                self.faults.append(Fault(f"{where}.{key}", "missing.", f"Give all of {', '.join(needed)}."))
+        for key in value:
+            if key not in known:
+                self.faults.append(Fault(f"{where}.{key}", "unknown key.", f"Known are {', '.join(known)}."))
+        return {key: value[key] for key in known if value.get(key) is not None}
+
+
+def _slotted(parts: Sequence[str | Slot]) -> SlottedText:
+    return SlottedText(tuple(part if isinstance(part, Slot) else SpecialTokensText(part) for part in parts))
