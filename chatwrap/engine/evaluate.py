@@ -30,8 +30,7 @@ class Evaluator:
     """
 
     def __init__(self, llama: llama_cpp.Llama, options: SamplingOptions, turn: Turn) -> None:
-        if llama.model is None:
-            raise ModelError(f"{llama.model_path}: the model was closed. Load it again.")
+        check_open(llama)
         self._llama = llama
         self._options = options
         self._turn = turn
@@ -148,6 +147,12 @@ def _checked_grammar(llama: llama_cpp.Llama, options: SamplingOptions) -> LlamaG
         raise GrammarError.of("grammar", "llama.cpp can't read it.", "Give GBNF with a rule named root.")
     llama_cpp.llama_sampler_free(sampler)
     return LlamaGrammar(_grammar=text)
+
+
+def check_open(llama: llama_cpp.Llama) -> None:
+    """Raises `ModelError` if a model was closed: llama.cpp would crash on it."""
+    if llama.model is None:
+        raise ModelError(f"{llama.model_path}: the model was closed. Load it again.")
 
 
 def context_size(llama: llama_cpp.Llama) -> int:

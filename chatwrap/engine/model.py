@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ import llama_cpp
 from chatwrap.chat.functions import FunctionsLike
 from chatwrap.chat.history import HistoryLike
 from chatwrap.chat.text import LlamaText
-from chatwrap.engine.evaluate import context_size
+from chatwrap.engine.evaluate import check_open, context_size
 from chatwrap.engine.generate import Abort, Generation, GenerationResult
 from chatwrap.engine.sampling import SamplingOptions, sampling_options
 from chatwrap.engine.vocabulary import Vocabulary, captured_log, check_gguf, load_vocabulary, log_reason
@@ -25,9 +24,9 @@ from chatwrap.output.stop import StopDetector
 from chatwrap.tokens.encode import encode
 from chatwrap.wrapper.base import ChatWrapper, ContextState
 from chatwrap.wrapper.definition import load_chat_wrapper
-from chatwrap.wrapper.resolve import wrapper_for_vocabulary
+from chatwrap.wrapper.resolve import definition_for_vocabulary
 
-ChatWrapperLike: TypeAlias = str | os.PathLike[str] | ChatWrapper
+ChatWrapperLike: TypeAlias = str | Path | ChatWrapper
 
 DEFAULT_N_CTX: Final = 8192
 """The largest context that a model gets unasked, in tokens: its memory grows with it."""
@@ -44,8 +43,7 @@ class Model:
 
     def __init__(self, llama: llama_cpp.Llama, chat_wrapper: ChatWrapperLike = "auto") -> None:
         """Makes a model of a `llama_cpp.Llama`. Raises `UnknownNameError` for an unknown wrapper."""
-        if llama.model is None:
-            raise ModelError(f"{llama.model_path}: the model was closed. Load it again.")
+        check_open(llama)
         self.llama = llama
         self.vocabulary = _vocabulary_of(llama)
         self.chat_wrapper = resolved_wrapper(chat_wrapper, self.vocabulary)
@@ -95,6 +93,7 @@ class Model:
 
     def encode(self, text: LlamaText) -> list[int]:
         """The token ids of a text in this model's format; see `chatwrap.tokens.encode`."""
+        check_open(self.llama)
         return encode(text, self.vocabulary, control_texts=self.chat_wrapper.control_texts)
 
     def generate(
@@ -153,7 +152,7 @@ class Model:
 
 
 def load_model(
-    path_or_name: str | os.PathLike[str],
+    path_or_name: str | Path,
     *,
     n_ctx: int | None = None,
     n_gpu_layers: int = 0,
@@ -202,7 +201,11 @@ def load_wrapper(chat_wrapper: ChatWrapperLike) -> ChatWrapper:
 
 def resolved_wrapper(chat_wrapper: ChatWrapperLike, vocabulary: Vocabulary) -> ChatWrapper:
     """As `load_wrapper`, and for ``"auto"`` the wrapper that fits a vocabulary."""
-    return wrapper_for_vocabulary(vocabulary)[1] if chat_wrapper == "auto" else load_wrapper(chat_wrapper)
+    return (
+        definition_for_vocabulary(vocabulary).wrapper
+        if chat_wrapper == "auto"
+        else load_wrapper(chat_wrapper)
+    )
 
 
 def _check_sizes(sizes: Mapping[str, object]) -> None:
