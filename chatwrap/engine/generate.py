@@ -161,13 +161,20 @@ def _room(prompt_ids: Sequence[int], llama: llama_cpp.Llama, options: SamplingOp
     return min(room, options.max_tokens or room)
 
 
+def is_aborted(abort: Abort | None) -> bool:
+    """Whether `abort` says so now."""
+    if abort is None:
+        return False
+    return abort.is_set() if isinstance(abort, threading.Event) else bool(abort())
+
+
 class _AbortCheck:
     """Whether an answer is to be aborted; once it is, it stays so."""
 
     def __init__(self, abort: Abort | None) -> None:
-        self._ask = abort.is_set if isinstance(abort, threading.Event) else abort
+        self._abort = abort
         self._aborted = False
 
     def __call__(self) -> bool:
-        self._aborted = self._aborted or (self._ask is not None and bool(self._ask()))
+        self._aborted = self._aborted or is_aborted(self._abort)
         return self._aborted

@@ -174,10 +174,10 @@ def _functions(arguments: Mapping[str, Any]) -> ChatModelFunctions | None:
     tools, functions = arguments.get("tools"), arguments.get("functions")
     if tools and functions:
         raise OptionError.of("functions", "given together with tools.", "Give tools alone.")
-    if functions:
-        tools = [{"type": "function", "function": function} for function in functions]
-    choice = arguments.get("function_call" if functions else "tool_choice")
-    return functions_from_openai(tools) if tools and choice != "none" else None
+    choice = arguments.get("tool_choice" if tools else "function_call")
+    if choice == "none" or not (tools or functions):
+        return None
+    return functions_from_openai(tools or functions, where="tools" if tools else "functions")
 
 
 def _options(arguments: Mapping[str, Any]) -> SamplingOptions:

@@ -136,12 +136,12 @@ class Model:
     ) -> Generation:
         """The answer to a rendered prompt; `prompt_ids` if it is encoded already."""
         if prompt_ids is None:
-            self._check_length(state.context_text)
+            self.check_length(state.context_text)
             prompt_ids = self.encode(state.context_text)
         detector = StopDetector(state.stop_generation_triggers, self.vocabulary, options.stop_strings)
         return Generation(self.llama, prompt_ids, detector, options, abort=abort, wait=wait)
 
-    def _check_length(self, text: LlamaText) -> None:
+    def check_length(self, text: LlamaText) -> None:
         """Refuses a text that can't fit however it is encoded, before time is spent on encoding it."""
         n_characters = sum(len(str(value)) for value in text.values)
         if n_characters <= self.n_ctx * _CHEAP_CHARACTERS_PER_TOKEN:
