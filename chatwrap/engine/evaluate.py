@@ -30,7 +30,6 @@ class Evaluator:
     """
 
     def __init__(self, llama: llama_cpp.Llama, options: SamplingOptions, turn: Turn) -> None:
-        check_open(llama)
         self._llama = llama
         self._options = options
         self._turn = turn
@@ -49,6 +48,7 @@ class Evaluator:
             self._processors.raise_failure()
 
     def _call(self, work: Callable[[], _T]) -> _T:
+        check_open(self._llama)
         with self._turn.evaluating(), _emptied_on_error(self._llama):
             return work()
 
@@ -157,6 +157,7 @@ def check_open(llama: llama_cpp.Llama) -> None:
 
 def context_size(llama: llama_cpp.Llama) -> int:
     """How many tokens fit: llama.cpp may round the context up, llama-cpp-python's own buffer isn't."""
+    check_open(llama)
     return min(int(llama.n_ctx()), len(llama.input_ids))
 
 

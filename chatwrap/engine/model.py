@@ -43,9 +43,7 @@ class Model:
 
     def __init__(self, llama: llama_cpp.Llama, chat_wrapper: ChatWrapperLike = "auto") -> None:
         """Makes a model of a `llama_cpp.Llama`. Raises `UnknownNameError` for an unknown wrapper."""
-        check_open(llama)
         self.llama = llama
-        self.vocabulary = _vocabulary_of(llama)
         self.chat_wrapper = resolved_wrapper(chat_wrapper, self.vocabulary)
 
     def __enter__(self) -> Self:
@@ -57,6 +55,12 @@ class Model:
     def close(self) -> None:
         """Frees the model's memory. It can't be used after."""
         self.llama.close()
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The model's tokenizer. Raises `ModelError` once the model is closed, as all else does."""
+        check_open(self.llama)
+        return _vocabulary_of(self.llama)
 
     @property
     def name(self) -> str:
@@ -93,7 +97,6 @@ class Model:
 
     def encode(self, text: LlamaText) -> list[int]:
         """The token ids of a text in this model's format; see `chatwrap.tokens.encode`."""
-        check_open(self.llama)
         return encode(text, self.vocabulary, control_texts=self.chat_wrapper.control_texts)
 
     def generate(

@@ -36,10 +36,14 @@ class _Range:
     def __str__(self) -> str:
         kind = "a whole number" if self.integral else "a number"
         if self.highest < math.inf:
-            return f"{kind} from {self.lowest:g} to {self.highest:g}"
+            return f"{kind} from {self._shown(self.lowest)} to {self._shown(self.highest)}"
         if self.lowest == -math.inf:
             return kind
-        return f"{kind} {'above' if self.above else 'of at least'} {self.lowest:g}"
+        return f"{kind} {'above' if self.above else 'of at least'} {self._shown(self.lowest)}"
+
+    @staticmethod
+    def _shown(value: float) -> str:
+        return str(value) if isinstance(value, int) else f"{value:g}"
 
 
 _FLOAT_MAX: Final = 3.4e38
@@ -57,7 +61,7 @@ _RANGES: Final[Mapping[str, _Range]] = {
     "mirostat_eta": _Range(0, _FLOAT_MAX),
 }
 _OPTIONAL_RANGES: Final[Mapping[str, _Range]] = {
-    "seed": _Range(-(2**63), 2**64, integral=True),
+    "seed": _Range(-(2**63), 2**64 - 1, integral=True),
     "max_tokens": _Range(1, integral=True),
 }
 
@@ -67,10 +71,12 @@ class SamplingOptions:
     """Options of one answer, with llama-cpp-python's names and its defaults for chats.
 
     `temperature` 0 takes the likeliest token. `top_k` below 1 means no limit. `seed` None goes on with
-    the model's own random numbers, -1 asks for fresh ones. `max_tokens` None means as many as the
-    context holds. `stop` adds strings to the chat format's own stop triggers. `logit_bias` adds to the
-    logits of token ids. `grammar` is GBNF text or a `llama_cpp.LlamaGrammar`. `logits_processor` is one
-    ``(input_ids, logits) -> logits`` or several; an error it raises ends the answer.
+    the model's own random numbers, -1 asks for fresh ones; a seed repeats an answer exactly only where
+    as much of the prompt is evaluated anew, since llama.cpp rounds by batch size. `max_tokens` None
+    means as many as the context holds. `stop` adds strings to the chat format's own stop triggers.
+    `logit_bias` adds to the logits of token ids. `grammar` is GBNF text or a `llama_cpp.LlamaGrammar`.
+    `logits_processor` is one ``(input_ids, logits) -> logits`` or several; an error it raises ends the
+    answer.
 
     Raises `OptionError` with every fault.
     """

@@ -54,7 +54,7 @@ class _Node:
 
 
 class StopDetector:
-    r"""Finds where a turn ends in a stream of token ids, and releases the bytes before that place.
+    """Finds where a turn ends in a stream of token ids, and releases the bytes before that place.
 
     `triggers` are the chat format's, `stop_strings` the caller's: their union counts; what is empty
     or comes twice is dropped. A special token in a trigger's control text, or a role (EOS, EOT, ...),
@@ -67,10 +67,6 @@ class StopDetector:
     are cut into tokens changes nothing; the bytes released, joined, are those before the stop; bytes
     are held back only while they are the beginning of a trigger. Cost: linear in the bytes fed, once
     linear in the triggers.
-
-    >>> detector = StopDetector([LlamaText("###")], tokenizer)  # doctest: +SKIP
-    >>> detector.feed(hello), detector.feed(hash_mark), detector.flush()  # doctest: +SKIP
-    (b'Hello', b'', b'#')
     """
 
     def __init__(
