@@ -1,4 +1,4 @@
-"""llama.cpp's own tokenizer tests: texts (``.inp``) with their ids by Hugging Face's tokenizers (``.out``)."""
+"""llama.cpp's own tokenizer tests: texts (``.inp``), and their ids by reference tokenizers (``.out``)."""
 
 from __future__ import annotations
 
