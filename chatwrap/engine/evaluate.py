@@ -1,0 +1,196 @@
+"""From prompt ids to sampled ids: `Llama.generate`, made safe against its traps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+import llama_cpp
+import numpy as np
+import numpy.typing as npt
+from llama_cpp.llama_grammar import LlamaGrammar
+
+from chatwrap.engine.sampling import LogitsProcessor, SamplingOptions, clamped_biases
+from chatwrap.engine.turns import Turn
+from chatwrap.errors import GrammarError, ModelError, OptionError
+
+_T = TypeVar("_T")
+
+
+class Evaluator:
+    """Evaluates a prompt and samples token ids, with the options of one answer.
+
+    What the context already holds of the prompt isn't evaluated again. An error inside llama.cpp is
+    raised as `ModelError`, one of a logits processor as it is; both leave the context empty.
+
+    Raises `OptionError` for a bias on a token that the vocabulary lacks, `GrammarError` for a grammar
+    that llama.cpp can't read, `ModelError` for a model that was closed.
+    """
+
+    def __init__(self, llama: llama_cpp.Llama, options: SamplingOptions, turn: Turn) -> None:
+        self._llama = llama
+        self._options = options
+        self._turn = turn
+        self._processors = _Processors(llama, options)
+        self._grammar = _checked_grammar(llama, options)
+
+    def ids(self, prompt_ids: Sequence[int], aborted: Callable[[], bool]) -> Generator[int, None, None]:
+        """Sampled ids without end, until `aborted` says so; asked for every batch and every token."""
+        self._evaluate_early_batches(prompt_ids, aborted)
+        if aborted():
+            return
+        self._call(self._seed)
+        sampled = self._sampled(prompt_ids)
+        while not aborted():
+            yield self._call(partial(next, sampled))
+            self._processors.raise_failure()
+
+    def _call(self, work: Callable[[], _T]) -> _T:
+        check_open(self._llama)
+        with self._turn.evaluating(), _emptied_on_error(self._llama):
+            return work()
+
+    def _evaluate_early_batches(self, prompt_ids: Sequence[int], aborted: Callable[[], bool]) -> None:
+        """Evaluates a long prompt up to its last batch, batch by batch, so that it can be aborted.
+
+        `Llama.generate` evaluates the rest; it finds these by its own search for a common prefix.
+        """
+        n_batch = self._llama.n_batch
+        n_known = n_common(self._llama.input_ids[: self._llama.n_tokens], prompt_ids)
+        if len(prompt_ids) - n_known <= n_batch or aborted():
+            return
+        n_known = self._call(partial(_rewind, self._llama, n_known))
+        while len(prompt_ids) - n_known > n_batch and not aborted():
+            self._call(partial(self._llama.eval, prompt_ids[n_known : n_known + n_batch]))
+            n_known += n_batch
+
+    def _seed(self) -> None:
+        """Sets the seed asked for, or draws one from the last, as `Llama.create_completion` does."""
+        bits = self._options.seed_bits
+        self._llama.set_seed(next_seed(self._llama) if bits is None else bits)
+
+    def _sampled(self, prompt_ids: Sequence[int]) -> Iterator[int]:
+        options = self._options
+        sampled: Iterator[int] = self._llama.generate(
+            prompt_ids,
+            temp=float(options.temperature),
+            top_k=options.top_k,
+            top_p=options.top_p,
+            min_p=options.min_p,
+            typical_p=options.typical_p,
+            repeat_penalty=options.repeat_penalty,
+            frequency_penalty=options.frequency_penalty,
+            presence_penalty=options.presence_penalty,
+            mirostat_mode=options.mirostat_mode,
+            mirostat_tau=options.mirostat_tau,
+            mirostat_eta=options.mirostat_eta,
+            logits_processor=self._processors.as_list(),
+            grammar=self._grammar,
+        )
+        return sampled
+
+
+class _Processors:
+    """The caller's logits processors and biases, as llama-cpp-python calls them.
+
+    It calls them from C, where an exception would be printed and lost: the first is kept instead.
+    """
+
+    def __init__(self, llama: llama_cpp.Llama, options: SamplingOptions) -> None:
+        self._failure: BaseException | None = None
+        self._processors: list[LogitsProcessor] = list(options.logits_processors)
+        biases = clamped_biases(options.logit_bias)
+        beyond = [token_id for token_id in biases if token_id >= llama.n_vocab()]
+        if beyond:
+            problem = f"no token {beyond[0]} in a vocabulary of {llama.n_vocab()}."
+            raise OptionError.of("logit_bias", problem, f"Ids go up to {llama.n_vocab() - 1}.")
+        if biases:
+            self._processors.insert(0, _bias_processor(biases))
+
+    def as_list(self) -> llama_cpp.LogitsProcessorList | None:
+        return llama_cpp.LogitsProcessorList([self._apply]) if self._processors else None
+
+    def _apply(self, input_ids: npt.NDArray[np.intc], logits: npt.NDArray[np.single]) -> Any:
+        try:
+            for processor in self._processors if self._failure is None else ():
+                logits = processor(input_ids, logits)
+        except BaseException as error:  # raised again by `raise_failure`, outside of C
+            self._failure = error
+        return logits
+
+    def raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+
+def _bias_processor(biases: dict[int, float]) -> LogitsProcessor:
+    token_ids = np.fromiter(biases.keys(), dtype=np.intc)
+    values = np.fromiter(biases.values(), dtype=np.single)
+
+    def add_biases(_: npt.NDArray[np.intc], logits: npt.NDArray[np.single]) -> npt.NDArray[np.single]:
+        logits[token_ids] += values
+        return logits
+
+    return add_biases
+
+
+def _checked_grammar(llama: llama_cpp.Llama, options: SamplingOptions) -> LlamaGrammar | None:
+    """The grammar, known to be one: llama.cpp crashes when it samples with one it couldn't read."""
+    text = options.grammar_text
+    if text is None:
+        return None
+    vocab = llama_cpp.llama_model_get_vocab(llama.model)
+    sampler = llama_cpp.llama_sampler_init_grammar(vocab, text.encode("utf-8", "replace"), b"root")
+    if not text.strip() or not sampler:
+        raise GrammarError.of("grammar", "llama.cpp can't read it.", "Give GBNF with a rule named root.")
+    llama_cpp.llama_sampler_free(sampler)
+    return LlamaGrammar(_grammar=text)
+
+
+def check_open(llama: llama_cpp.Llama) -> None:
+    """Raises `ModelError` if a model was closed: llama.cpp would crash on it."""
+    if llama.model is None:
+        raise ModelError(f"{llama.model_path}: the model was closed. Load it again.")
+
+
+def context_size(llama: llama_cpp.Llama) -> int:
+    """How many tokens fit: llama.cpp may round the context up, llama-cpp-python's own buffer isn't."""
+    check_open(llama)
+    return min(int(llama.n_ctx()), len(llama.input_ids))
+
+
+def n_common(known_ids: npt.NDArray[np.intc], token_ids: Sequence[int]) -> int:
+    """How many ids at the start of both are the same."""
+    length = min(len(known_ids), len(token_ids))
+    differing = np.flatnonzero(known_ids[:length] != np.asarray(token_ids[:length], dtype=np.intc))
+    return int(differing[0]) if len(differing) else length
+
+
+def _rewind(llama: llama_cpp.Llama, n_known: int) -> int:
+    """Takes the context back to its first `n_known` tokens, or to none where the model can't."""
+    folded = llama_cpp.llama_model_is_recurrent(llama.model) or llama_cpp.llama_model_is_hybrid(llama.model)
+    if n_known < llama.n_tokens and folded:
+        llama.reset()  # type: ignore[no-untyped-call]
+        return 0
+    llama.n_tokens = n_known
+    return n_known
+
+
+def next_seed(llama: llama_cpp.Llama) -> int:
+    """The seed after a model's last one: 32 bits, never the one that llama.cpp takes as "random"."""
+    return int(np.random.default_rng(llama._seed).integers(0xFFFF_FFFF))
+
+
+@contextmanager
+def _emptied_on_error(llama: llama_cpp.Llama) -> Iterator[None]:
+    """Forgets what the context holds if an evaluation breaks off, since nobody knows how far it came."""
+    try:
+        yield
+    except BaseException as error:
+        llama.reset()  # type: ignore[no-untyped-call]
+        if not isinstance(error, Exception):
+            raise
+        remedy = "If memory is short, load the model with a smaller n_ctx or n_batch."
+        raise ModelError(f"{llama.model_path}: llama.cpp failed: {error}. {remedy}") from error

@@ -1,0 +1,260 @@
+"""`Model`: a GGUF model loaded into llama.cpp, and the chat format it speaks."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final, Self, TypeAlias
+from weakref import WeakKeyDictionary
+
+import llama_cpp
+
+from chatwrap.chat.functions import FunctionsLike
+from chatwrap.chat.history import HistoryLike
+from chatwrap.chat.text import LlamaText
+from chatwrap.engine.evaluate import check_open, context_size
+from chatwrap.engine.generate import Abort, Generation, GenerationResult
+from chatwrap.engine.sampling import SamplingOptions, sampling_options
+from chatwrap.engine.vocabulary import Vocabulary, captured_log, check_gguf, load_vocabulary, log_reason
+from chatwrap.errors import ContextOverflowError, Fault, ModelError, OptionError
+from chatwrap.output.stop import StopDetector
+from chatwrap.tokens.encode import encode
+from chatwrap.wrapper.base import ChatWrapper, ContextState
+from chatwrap.wrapper.definition import load_chat_wrapper
+from chatwrap.wrapper.resolve import definition_for_vocabulary
+
+ChatWrapperLike: TypeAlias = str | Path | ChatWrapper
+
+DEFAULT_N_CTX: Final = 8192
+"""The largest context that a model gets unasked, in tokens: its memory grows with it."""
+
+_CHEAP_CHARACTERS_PER_TOKEN: Final = 16
+
+
+class Model:
+    """A loaded model: renders histories in its chat format and answers them.
+
+    One `Model` may be used from many threads and by many sessions: it answers them one at a time.
+    `close` frees the memory, and so does leaving the ``with`` block.
+    """
+
+    def __init__(self, llama: llama_cpp.Llama, chat_wrapper: ChatWrapperLike = "auto") -> None:
+        """Makes a model of a `llama_cpp.Llama`. Raises `UnknownNameError` for an unknown wrapper."""
+        self.llama = llama
+        self.chat_wrapper = resolved_wrapper(chat_wrapper, self.vocabulary)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Frees the model's memory. It can't be used after."""
+        self.llama.close()
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The model's tokenizer. Raises `ModelError` once the model is closed, as all else does."""
+        check_open(self.llama)
+        return _vocabulary_of(self.llama)
+
+    @property
+    def name(self) -> str:
+        """The model's name by its metadata, else its file's name."""
+        return self.vocabulary.name or Path(self.llama.model_path).stem
+
+    @property
+    def n_ctx(self) -> int:
+        """How many tokens a prompt and its answer may have together."""
+        return context_size(self.llama)
+
+    def context_state(
+        self,
+        history: HistoryLike,
+        *,
+        functions: FunctionsLike | None = None,
+        document_function_params: bool = True,
+    ) -> ContextState:
+        """The prompt as text, and the stop triggers."""
+        return self.chat_wrapper.generate_context_state(history, functions, document_function_params)
+
+    def prompt_ids(
+        self,
+        history: HistoryLike,
+        *,
+        functions: FunctionsLike | None = None,
+        document_function_params: bool = True,
+    ) -> list[int]:
+        """The token ids of the prompt for a history."""
+        state = self.context_state(
+            history, functions=functions, document_function_params=document_function_params
+        )
+        return self.encode(state.context_text)
+
+    def encode(self, text: LlamaText) -> list[int]:
+        """The token ids of a text in this model's format; see `chatwrap.tokens.encode`."""
+        return encode(text, self.vocabulary, control_texts=self.chat_wrapper.control_texts)
+
+    def generate(
+        self,
+        history: HistoryLike,
+        *,
+        functions: FunctionsLike | None = None,
+        document_function_params: bool = True,
+        options: SamplingOptions | None = None,
+        abort: Abort | None = None,
+        wait: bool = True,
+        **changes: Any,
+    ) -> Generation:
+        """The model's answer to a history, as an iterator of chunks with a `result` after its end.
+
+        `changes` are fields of `SamplingOptions` by name. What is wrong with the history, the options
+        or the prompt's length is raised at once; see `Generation` for the rest.
+        """
+        state = self.context_state(
+            history, functions=functions, document_function_params=document_function_params
+        )
+        chosen = sampling_options(options, changes)
+        return self.answer(state, options=chosen, abort=abort, wait=wait)
+
+    def complete(self, history: HistoryLike, **options: Any) -> GenerationResult:
+        """The model's whole answer; takes what `generate` takes."""
+        generation = self.generate(history, **options)
+        for _ in generation:
+            pass
+        return generation.result
+
+    def answer(
+        self,
+        state: ContextState,
+        *,
+        options: SamplingOptions,
+        prompt_ids: Sequence[int] | None = None,
+        abort: Abort | None = None,
+        wait: bool = True,
+    ) -> Generation:
+        """The answer to a rendered prompt; `prompt_ids` if it is encoded already."""
+        if prompt_ids is None:
+            self.check_length(state.context_text)
+            prompt_ids = self.encode(state.context_text)
+        detector = StopDetector(state.stop_generation_triggers, self.vocabulary, options.stop_strings)
+        return Generation(self.llama, prompt_ids, detector, options, abort=abort, wait=wait)
+
+    def check_length(self, text: LlamaText) -> None:
+        """Refuses a text that can't fit however it is encoded, before time is spent on encoding it."""
+        n_characters = sum(len(str(value)) for value in text.values)
+        if n_characters <= self.n_ctx * _CHEAP_CHARACTERS_PER_TOKEN:
+            return
+        n_least = -(-n_characters // self.vocabulary.longest_piece)
+        if n_least >= self.n_ctx:
+            raise ContextOverflowError(n_least, self.n_ctx, at_least=True)
+
+
+def load_model(
+    path_or_name: str | Path,
+    *,
+    n_ctx: int | None = None,
+    n_gpu_layers: int = 0,
+    chat_wrapper: ChatWrapperLike = "auto",
+    seed: int | None = None,
+    n_threads: int | None = None,
+    n_batch: int = 512,
+    flash_attn: bool = False,
+    verbose: bool = False,
+    **llama_options: Any,
+) -> Model:
+    """Loads a GGUF model.
+
+    `n_ctx` is the context in tokens; None takes what the model was trained with, at most
+    `DEFAULT_N_CTX`. `n_gpu_layers` -1 puts all layers on the GPU. `chat_wrapper` is a chat wrapper, the
+    name or file of one, or ``"auto"``: the one whose markers the vocabulary has. `seed` None starts from
+    a random one. `llama_options` are further arguments of `llama_cpp.Llama`.
+
+    Raises `FileError` if there is no such file or it isn't GGUF, `ModelError` with llama.cpp's reason if
+    it can't be loaded, `OptionError` for an option that can't be.
+    """
+    path = Path(path_or_name)
+    check_gguf(path)
+    if isinstance(chat_wrapper, ChatWrapper) or chat_wrapper != "auto":
+        chat_wrapper = load_wrapper(chat_wrapper)
+    _check_sizes({"n_ctx": n_ctx, "n_threads": n_threads, "n_batch": n_batch})
+    arguments = {
+        "model_path": str(path),
+        "n_ctx": n_ctx or _default_n_ctx(path),
+        "n_gpu_layers": n_gpu_layers,
+        "n_threads": n_threads,
+        "n_batch": n_batch,
+        "flash_attn": flash_attn,
+        "verbose": verbose,
+        **llama_options,
+    }
+    llama = _load(path, arguments, verbose=verbose)
+    llama.set_seed(secrets.randbits(32) if seed is None else seed & 0xFFFF_FFFF)
+    return Model(llama, chat_wrapper)
+
+
+def load_wrapper(chat_wrapper: ChatWrapperLike) -> ChatWrapper:
+    """A chat wrapper as it is, or loaded by its name or from its file."""
+    return chat_wrapper if isinstance(chat_wrapper, ChatWrapper) else load_chat_wrapper(chat_wrapper)
+
+
+def resolved_wrapper(chat_wrapper: ChatWrapperLike, vocabulary: Vocabulary) -> ChatWrapper:
+    """As `load_wrapper`, and for ``"auto"`` the wrapper that fits a vocabulary."""
+    return (
+        definition_for_vocabulary(vocabulary).wrapper
+        if chat_wrapper == "auto"
+        else load_wrapper(chat_wrapper)
+    )
+
+
+def _check_sizes(sizes: Mapping[str, object]) -> None:
+    faults = [
+        Fault(name, f"must be a whole number of at least 1, not {value!r}.")
+        for name, value in sizes.items()
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1)
+    ]
+    if faults:
+        raise OptionError(faults)
+
+
+def _default_n_ctx(path: Path) -> int:
+    vocabulary = load_vocabulary(path)
+    trained = vocabulary.metadata.get(f"{vocabulary.architecture}.context_length", "")
+    return min(int(trained), DEFAULT_N_CTX) if trained.isdecimal() and int(trained) else DEFAULT_N_CTX
+
+
+def _load(path: Path, arguments: Mapping[str, Any], *, verbose: bool) -> llama_cpp.Llama:
+    with _log(verbose=verbose) as lines:
+        try:
+            return llama_cpp.Llama(**arguments)
+        except TypeError as error:
+            raise OptionError.of("load_model", f"{error}.") from error
+        except (ValueError, RuntimeError, MemoryError, OSError) as error:
+            reason = log_reason(lines) if lines else f"{error or type(error).__name__}."
+            raise ModelError(f"{path}: llama.cpp can't load it: {reason}") from error
+
+
+@contextlib.contextmanager
+def _log(*, verbose: bool) -> Iterator[list[str]]:
+    """Collects llama.cpp's complaints, or lets them be printed."""
+    if verbose:
+        yield []
+        return
+    with captured_log() as lines:
+        yield lines
+
+
+_vocabularies: WeakKeyDictionary[llama_cpp.Llama, Vocabulary] = WeakKeyDictionary()
+_vocabularies_lock = Lock()
+
+
+def _vocabulary_of(llama: llama_cpp.Llama) -> Vocabulary:
+    """A model's vocabulary, made once. It keeps the weights alive but not the `Llama` (its key here)."""
+    with _vocabularies_lock:
+        if llama not in _vocabularies:
+            _vocabularies[llama] = Vocabulary(llama.model, llama._model)
+        return _vocabularies[llama]

@@ -1,0 +1,210 @@
+"""`ChatSession`: a conversation with a model, remembered."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from chatwrap.chat.functions import FunctionsLike
+from chatwrap.chat.history import (
+    ChatHistory,
+    ChatModelResponse,
+    ChatUserMessage,
+    HistoryLike,
+    as_history,
+    history_to_json,
+)
+from chatwrap.chat.json_text import dump_json
+from chatwrap.chat.text import LlamaText
+from chatwrap.engine.generate import Abort, Generation, GenerationResult, is_aborted
+from chatwrap.engine.model import Model
+from chatwrap.engine.replay import Replay
+from chatwrap.engine.sampling import SamplingOptions, sampling_options
+from chatwrap.errors import HistoryError, OptionError
+from chatwrap.files import read_text, write_text
+
+_T = TypeVar("_T")
+_END: Final = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """An answer under way: what it answers, and the history it goes on from."""
+
+    base: ChatHistory
+    message: ChatUserMessage
+    prompt_text: LlamaText
+    generation: Generation
+
+
+class ChatSession:
+    """A conversation: every prompt is answered with all that was said before in view.
+
+    It starts with `system_prompt` (None: the chat wrapper's own; "": none) or goes on from `history`.
+    A prompt that fails leaves the history as it was; an answer that is aborted, or whose stream is
+    closed, stays in it as far as it came. Many sessions may share a model; `prompt` may be called
+    from many threads, which then wait for each other.
+
+    Law: what was generated is evaluated once. The next prompt starts with the same token ids.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        system_prompt: str | LlamaText | None = None,
+        history: HistoryLike | None = None,
+    ) -> None:
+        if history is not None and system_prompt is not None:
+            remedy = "Put the system prompt into the history."
+            raise OptionError.of("system_prompt", "given together with a history.", remedy)
+        self.model = model
+        self._initial = _initial_history(model, system_prompt) if history is None else as_history(history)
+        self._history = self._initial
+        self._replay: Replay | None = None
+        self._last_result: GenerationResult | None = None
+        self._lock = threading.RLock()
+
+    @property
+    def history(self) -> ChatHistory:
+        """All that was said. Setting it (items or their JSON form) changes what the model sees."""
+        return self._history
+
+    @history.setter
+    def history(self, history: HistoryLike) -> None:
+        self._history = as_history(history)
+
+    @property
+    def last_result(self) -> GenerationResult | None:
+        """How the last answer ended, and its tokens; None before the first."""
+        return self._last_result
+
+    def reset(self) -> None:
+        """Goes back to the history that the session began with."""
+        self._history = self._initial
+
+    def save(self, path: str | Path) -> None:
+        """Writes the history as node-llama-cpp's JSON, one item a line. Raises `FileError`."""
+        lines = ",\n".join(dump_json(item) for item in history_to_json(self._history))
+        write_text(path, f"[\n{lines}\n]\n")
+
+    def load(self, path: str | Path) -> None:
+        """Goes on from a saved history. Raises `FileError`, or `HistoryError` with every fault."""
+        self._history = as_history(read_text(path), where=str(path))
+
+    def prompt(self, text: str, **options: Any) -> str:
+        """The model's answer to `text`; takes what `stream` takes."""
+        with self._lock:
+            return "".join(self.stream(text, **options))
+
+    def stream(
+        self,
+        text: str,
+        *,
+        functions: FunctionsLike | None = None,
+        document_function_params: bool = True,
+        options: SamplingOptions | None = None,
+        abort: Abort | None = None,
+        **changes: Any,
+    ) -> Generator[str, None, None]:
+        """The model's answer to `text`, piece by piece as it is certain.
+
+        `changes` are fields of `SamplingOptions` by name; see `Model.generate` for the rest and for
+        what is raised at once, and `Generation` for what may be raised later.
+        """
+        base, message = self._history, ChatUserMessage(text=text)
+        state = self.model.context_state(
+            (*base, message), functions=functions, document_function_params=document_function_params
+        )
+        chosen = sampling_options(options, changes)
+        self.model.check_length(state.context_text)
+        ids = self._prompt_ids(state.context_text)
+        generation = self.model.answer(state, options=chosen, prompt_ids=ids, abort=abort)
+        return self._pieces(_Turn(base, message, state.context_text, generation))
+
+    def _prompt_ids(self, text: LlamaText) -> list[int]:
+        replayed = self._replay and self._replay.encode(text, self.model.vocabulary, self.model.encode)
+        return replayed or self.model.encode(text)
+
+    def _pieces(self, turn: _Turn) -> Generator[str, None, None]:
+        try:
+            for chunk in turn.generation:
+                if chunk.text:
+                    yield chunk.text
+        except (GeneratorExit, KeyboardInterrupt):
+            turn.generation.close()
+            if self._history is turn.base:
+                self._remember(turn)
+            raise
+        if self._history is not turn.base:
+            remedy = "Use one session for one conversation."
+            raise HistoryError.of("history", "changed while a prompt was being answered.", remedy)
+        self._remember(turn)
+
+    def _remember(self, turn: _Turn) -> None:
+        result = self._last_result = turn.generation.result
+        if result.finish_reason == "abort" and not result.text:
+            return
+        answer = ChatModelResponse(response=(result.text,) if result.text else ())
+        self._history = (*turn.base, turn.message, answer)
+        self._replay = Replay.of(turn.prompt_text, turn.generation.prompt_ids, result, self.model.vocabulary)
+
+    async def aprompt(self, text: str, *, abort: Abort | None = None, **options: Any) -> str:
+        """As `prompt`, on a worker thread. Cancelling the task aborts the answer and waits for that."""
+        cancelled = threading.Event()
+        stop = _either(cancelled, abort)
+        work = _started(lambda: self.prompt(text, abort=stop, **options))
+        try:
+            return await asyncio.shield(work)
+        finally:
+            await _ended(work, cancelled)
+
+    async def astream(
+        self, text: str, *, abort: Abort | None = None, **options: Any
+    ) -> AsyncGenerator[str, None]:
+        """As `stream`, on a worker thread. Closing it, or cancelling the task, aborts the answer."""
+        loop = asyncio.get_running_loop()
+        pieces: asyncio.Queue[str | None] = asyncio.Queue()
+        cancelled = threading.Event()
+        stop = _either(cancelled, abort)
+
+        def produce() -> None:
+            try:
+                with self._lock:
+                    for piece in self.stream(text, abort=stop, **options):
+                        loop.call_soon_threadsafe(pieces.put_nowait, piece)
+            finally:
+                loop.call_soon_threadsafe(pieces.put_nowait, _END)
+
+        work = _started(produce)
+        try:
+            while (piece := await pieces.get()) is not _END:
+                yield piece
+            await work
+        finally:
+            await _ended(work, cancelled)
+
+
+def _initial_history(model: Model, system_prompt: str | LlamaText | None) -> ChatHistory:
+    if system_prompt is not None and not system_prompt:
+        return ()
+    return model.chat_wrapper.generate_initial_chat_history(system_prompt)
+
+
+def _either(cancelled: threading.Event, abort: Abort | None) -> Callable[[], bool]:
+    return lambda: cancelled.is_set() or is_aborted(abort)
+
+
+def _started(work: Callable[[], _T]) -> asyncio.Future[_T]:
+    return asyncio.get_running_loop().run_in_executor(None, work)
+
+
+async def _ended(work: asyncio.Future[Any], cancelled: threading.Event) -> None:
+    """Waits until a worker has let go of the model. Its error, if any, has been told or is moot."""
+    cancelled.set()
+    await asyncio.wait([work])
+    work.exception()
