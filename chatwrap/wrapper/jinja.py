@@ -3,39 +3,58 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
 
-import jinja2
-from jinja2 import meta
-
 from chatwrap.chat.functions import FunctionsLike, as_functions
-from chatwrap.chat.history import ChatHistory, ChatModelResponse, ChatSystemMessage, HistoryLike, as_history
+from chatwrap.chat.history import (
+    ChatHistory,
+    ChatModelFunctionCall,
+    ChatModelResponse,
+    ChatSystemMessage,
+    HistoryLike,
+    as_history,
+)
+from chatwrap.chat.json_text import dump_json
 from chatwrap.chat.openai import functions_to_openai
 from chatwrap.chat.text import LlamaText, SpecialToken, control
 from chatwrap.chat.tokenizer import Tokenizer
-from chatwrap.errors import DefinitionError, Fault, HistoryError, OptionError
+from chatwrap.errors import Fault, HistoryError, OptionError
 from chatwrap.wrapper.base import ChatWrapper, ContextState
-from chatwrap.wrapper.content import Content, as_content, plain, to_llama_text
-from chatwrap.wrapper.jinja_environment import (
-    ChatTemplateEnvironment,
-    Clock,
-    MarkingEnvironment,
-    TemplateRaisedError,
-    strftime_with,
+from chatwrap.wrapper.content import Content, plain, to_llama_text
+from chatwrap.wrapper.jinja_environment import Clock
+from chatwrap.wrapper.jinja_messages import (
+    MessageShape,
+    fold_system,
+    merge_neighbours,
+    messages_of,
+    set_text_apart,
+    split_calls,
 )
-from chatwrap.wrapper.jinja_messages import MessageShape, fold_system, merge_neighbours, messages_of
-from chatwrap.wrapper.look_alikes import LookAlikes
+from chatwrap.wrapper.jinja_template import ChatTemplate
 
-_MAX_TEMPLATE_CHARS: Final = 1 << 20
-_ENVIRONMENT_NAMES: Final = frozenset(
-    {"messages", "tools", "documents", "bos_token", "eos_token", "add_generation_prompt"}
-    | {"raise_exception", "strftime_now", "date_string", "namespace", "range", "dict", "lipsum", "cycler"}
-    | {"joiner"}
-)
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A change that may make a template take a history, and what to tell of it."""
+
+    told: str
+    change: Callable[[ChatHistory], ChatHistory]
+
+
+_FOLD: Final = _Step("system: folded into the user message behind it.", fold_system)
+_MERGE: Final = _Step("neighbours of one role: merged.", merge_neighbours)
+_APART: Final = _Step("text before function calls: a message of its own.", set_text_apart)
+_ONE_BY_ONE: Final = _Step("parallel function calls: made one after the other.", split_calls)
+_ALLOWED: Final[Mapping[bool | str, tuple[bool, ...]]] = {
+    "auto": (False, True),
+    True: (True,),
+    False: (False,),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +74,16 @@ class JinjaTemplateChatWrapper(ChatWrapper):
     `tokenizer` gives the special tokens to look for and the texts of ``bos_token`` and ``eos_token``.
 
     A history that the template refuses is adapted, one step after another, until it renders: system
-    messages folded into the user message behind them (`convert_unsupported_system_messages_to_user_messages`:
-    ``"auto"``, or always True, or never False), neighbours of one role merged
-    (`join_adjacent_messages_of_the_same_type`: ``"auto"``, True, False). `ContextState.changes` tells what was done.
+    messages folded into the user message behind them, and neighbours of one role merged. The two
+    options with long names say whether (``"auto"``), always (True) or never (False); function calls
+    are split from text and from each other as needed. `ContextState.changes` tells what was done.
     A message, function or result that isn't in the prompt in the end is an error that names it.
 
-    Functions go to the template if it reads ``tools``; if not, they are described in a system message
-    and written in the default call syntax, and `changes` says so.
+    Functions go to the template; if it can't express them, they are described in a system message and
+    calls are written in the default syntax, and `changes` says so.
+
+    `additional_render_parameters` are variables for every render, keywords of `generate_context_state`
+    for one; a variable that the template never reads is a warning.
 
     Raises `DefinitionError` for a template that can't be compiled, with line and column of the fault.
     """
@@ -82,7 +104,7 @@ class JinjaTemplateChatWrapper(ChatWrapper):
         clock: Clock = datetime.now,
         name: str = "chat_template",
     ) -> None:
-        self.template = template
+        self._template = ChatTemplate(template, tokenizer, clock, name=name)
         self.roles = RoleNames(system_role_name, user_role_name, model_role_name)
         self.folds_system = _choice(
             convert_unsupported_system_messages_to_user_messages,
@@ -92,106 +114,21 @@ class JinjaTemplateChatWrapper(ChatWrapper):
             join_adjacent_messages_of_the_same_type, "join_adjacent_messages_of_the_same_type"
         )
         self.additional_render_parameters = dict(additional_render_parameters or {})
-        self._tokenizer = tokenizer
-        self._name = name
-        self._clock = clock
-        special = None if tokenizer is None else [entry.text for entry in tokenizer.special_tokens.values()]
-        self._look_alikes = LookAlikes(special)
-        self._compiled = self._compile(ChatTemplateEnvironment())
+        self._warn_of_unread(self.additional_render_parameters)
 
-    # --- compiling -------------------------------------------------------------------------------
+    @property
+    def template(self) -> str:
+        """The template's source."""
+        return self._template.source
 
-    def _compile(self, environment: ChatTemplateEnvironment) -> jinja2.Template:
-        if not isinstance(self.template, str) or len(self.template) > _MAX_TEMPLATE_CHARS:
-            problem = (
-                f"not a template: {type(self.template).__name__} or over {_MAX_TEMPLATE_CHARS} characters."
-            )
-            raise DefinitionError.of(self._name, problem)
-        environment.globals["strftime_now"] = strftime_with(self._clock)
-        try:
-            return environment.from_string(self.template)
-        except jinja2.TemplateSyntaxError as error:
-            offset = _line_start(self.template, error.lineno)
-            fault = Fault.at(self.template, offset, f"not a Jinja template: {error.message}", name=self._name)
-            raise DefinitionError([fault]) from None
-        except RecursionError:
-            raise DefinitionError.of(self._name, "nested too deep to compile.") from None
-
-    @cached_property
-    def _marking(self) -> jinja2.Template:
-        """The template once more, for content that could be taken for control text."""
-        return self._compile(MarkingEnvironment())
-
-    @cached_property
+    @property
     def variables(self) -> frozenset[str]:
         """The names that the template reads from outside, beside those that every template gets."""
-        parsed = ChatTemplateEnvironment().parse(self.template)
-        return frozenset(meta.find_undeclared_variables(parsed)) - _ENVIRONMENT_NAMES
-
-    @cached_property
-    def reads_tools(self) -> bool:
-        """Whether the template has a place for functions."""
-        parsed = ChatTemplateEnvironment().parse(self.template)
-        return "tools" in meta.find_undeclared_variables(parsed)
+        return self._template.variables
 
     @property
     def control_texts(self) -> frozenset[str]:
-        return super().control_texts | {self.template}
-
-    # --- rendering -------------------------------------------------------------------------------
-
-    def render(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        tools: Sequence[Mapping[str, Any]] | None = None,
-        *,
-        add_generation_prompt: bool = True,
-        marked: bool | None = None,
-        **variables: Any,
-    ) -> str:
-        """What the template makes of OpenAI-shaped `messages`; a `Content` if `marked`.
-
-        `marked` None means: if a message could be taken for control text. Raises `HistoryError` with
-        the template's own words if it refuses.
-        """
-        if marked is None:
-            marked = self._look_alikes.in_value(list(map(_content_of, messages))) or bool(
-                tools and self._look_alikes.in_value(tools)
-            )
-        template = self._marking if marked else self._compiled
-        context = {
-            **self._special_texts,
-            **self.additional_render_parameters,
-            **variables,
-            "messages": [_marked_message(message) for message in messages] if marked else _copy(messages),
-            "tools": (as_content(tools) if marked else _copy(tools)) if tools else None,
-            "add_generation_prompt": add_generation_prompt,
-        }
-        return self._run(template, context)
-
-    def _run(self, template: jinja2.Template, context: dict[str, Any]) -> str:
-        try:
-            return template.render(context)
-        except TemplateRaisedError as error:
-            raise HistoryError.of(self._name, f"the template refuses this history: {error}") from None
-        except RecursionError:
-            raise HistoryError.of(self._name, "the template recurses without end on this history.") from None
-        except Exception as error:  # whatever a stranger's template runs into, told as its own fault
-            problem = f"the template fails on this history: {type(error).__name__}: {error}"
-            raise HistoryError.of(self._name, problem) from error
-
-    @cached_property
-    def _special_texts(self) -> dict[str, str]:
-        return {"bos_token": self._special_text("BOS"), "eos_token": self._special_text("EOS")}
-
-    def _special_text(self, role: Any) -> str:
-        token_id = self._tokenizer.role_id(role) if self._tokenizer else None
-        entry = (
-            self._tokenizer.special_tokens.get(token_id) if self._tokenizer and token_id is not None else None
-        )
-        return entry.text if entry else ""
-
-    # --- histories -------------------------------------------------------------------------------
+        return super().control_texts | {self._template.source}
 
     def generate_context_state(
         self,
@@ -201,71 +138,78 @@ class JinjaTemplateChatWrapper(ChatWrapper):
         **template_variables: Any,
     ) -> ContextState:
         """The prompt, ending in the template's own generation prompt, or in the last model item's text."""
-        self._check_variables(template_variables)
+        self._warn_of_unread(template_variables)
         history = as_history(chat_history)
         functions = as_functions(available_functions)
         changes: list[str] = []
-        if functions and not self.reads_tools:
-            changes.append("functions: the template reads no tools; described in a system message.")
-            history = self.add_available_functions_system_message_to_history(
+        tools = functions_to_openai(functions) if functions and self._template.reads_tools else None
+        try:
+            if functions and tools is None:
+                raise HistoryError.of("functions", "the template reads no tools.")
+            text = self._adapted(history, tools, changes, template_variables)
+        except HistoryError:
+            if not functions:
+                raise
+            changes = ["functions: the template can't express them; described in a system message."]
+            described = self.add_available_functions_system_message_to_history(
                 history, functions, document_function_params
             )
-            functions = {}
-        tools = functions_to_openai(functions) if functions else None
-        text = self._adapted(history, tools, changes, template_variables)
+            text = self._adapted(described, None, changes, template_variables)
         return ContextState(text, self._stop_generation_triggers, tuple(changes))
 
-    def _check_variables(self, variables: Mapping[str, Any]) -> None:
-        unread = sorted(set(variables) - self.variables)
-        if unread:
+    def _warn_of_unread(self, variables: Mapping[str, Any]) -> None:
+        for name in sorted(set(variables) - self.variables):
             known = ", ".join(sorted(self.variables)) or "none"
-            raise OptionError.of(unread[0], "the template never reads this variable.", f"It reads: {known}.")
+            message = f"{self._template.name}: never reads the variable {name!r}. It reads: {known}."
+            warnings.warn(message, stacklevel=3)
 
     def _adapted(
         self, history: ChatHistory, tools: Any, changes: list[str], variables: Mapping[str, Any]
     ) -> LlamaText:
         """The text of the first adaptation of `history` that the template renders with nothing lost."""
-        first: HistoryError | None = None
-        for steps in self._adaptations(history):
+        refusals: list[HistoryError] = []
+        for adaptation in self._adaptations(history):
             adapted = history
-            for _, step in steps:
-                adapted = step(adapted)
+            for step in adaptation:
+                adapted = step.change(adapted)
             for shape in self._shapes(adapted):
                 try:
                     text = self._rendered(adapted, tools, shape, variables)
                 except HistoryError as error:
-                    first = first or error
-                    continue
-                changes += [told for told, _ in steps]
-                return text
-        assert first is not None
-        raise first
+                    refusals.append(error)
+                else:
+                    changes += [step.told for step in adaptation]
+                    return text
+        raise refusals[0]
 
-    def _adaptations(
-        self, history: ChatHistory
-    ) -> list[tuple[tuple[str, Callable[[ChatHistory], ChatHistory]], ...]]:
-        """Which changes to try, in order; what the options demand is in all of them."""
-        fold = ("system: folded into the user message behind it.", fold_system)
-        merge = ("neighbours of one role: merged.", merge_neighbours)
+    def _adaptations(self, history: ChatHistory) -> Iterator[tuple[_Step, ...]]:
+        """Which changes to try, the smallest first; what the options demand is in all of them."""
         has_system = any(isinstance(item, ChatSystemMessage) for item in history)
-        folds = {"auto": (False, True), True: (True,), False: (False,)}[self.folds_system]
-        merges = {"auto": (False, True), True: (True,), False: (False,)}[self.merges_neighbours]
-        return [
-            (*((fold,) if folding and has_system else ()), *((merge,) if merging else ()))
-            for folding in folds
-            for merging in merges
-        ]
+        folds = _ALLOWED[self.folds_system] if has_system else (False,)
+        for of_calls in self._call_adaptations if _has_calls(history) else ((),):
+            for merges in _ALLOWED[self.merges_neighbours]:
+                for fold in folds:
+                    yield (*of_calls, *((_FOLD,) if fold else ()), *((_MERGE,) if merges else ()))
+
+    @cached_property
+    def _call_adaptations(self) -> tuple[tuple[_Step, ...], ...]:
+        as_text = _Step(
+            "function calls: written in the default syntax as the model's text.", self._calls_as_text
+        )
+        return ((), (_APART,), (_ONE_BY_ONE,), (_APART, _ONE_BY_ONE), (as_text,))
+
+    def _calls_as_text(self, history: ChatHistory) -> ChatHistory:
+        return tuple(
+            ChatModelResponse(response=(str(self.generate_model_response_text(item.response)),))
+            if isinstance(item, ChatModelResponse)
+            else item
+            for item in history
+        )
 
     def _shapes(self, history: ChatHistory) -> list[MessageShape]:
         """How to spell what templates disagree on; only histories with calls have more than one way."""
-        calls = any(
-            not isinstance(part, str) and part.type == "functionCall"
-            for item in history
-            if isinstance(item, ChatModelResponse)
-            for part in item.response
-        )
         default = MessageShape(self.roles.system, self.roles.user, self.roles.model)
-        if not calls:
+        if not _has_calls(history):
             return [default, replace(default, content_parts=True)]
         return [
             default,
@@ -284,7 +228,7 @@ class JinjaTemplateChatWrapper(ChatWrapper):
         )
         nonce = f"\ue000{secrets.token_hex(8)}\ue000"
         messages = messages_of(history, shape, end_mark=nonce if continues else "")
-        text = self.render(messages, tools, add_generation_prompt=not continues, **variables)
+        text = self._render(messages, tools, add_generation_prompt=not continues, **variables)
         if continues:
             if nonce not in text:
                 raise HistoryError.of(
@@ -294,6 +238,16 @@ class JinjaTemplateChatWrapper(ChatWrapper):
         self._check_losses(history, tools, text)
         return to_llama_text(text) if isinstance(text, Content) else control(text)
 
+    def _render(self, messages: list[dict[str, Any]], tools: Any, **variables: Any) -> str:
+        """The text, `tools` given as an empty list to templates that fail without any."""
+        variables = {**self.additional_render_parameters, **variables}
+        try:
+            return self._template.render(messages, tools, **variables)
+        except HistoryError:
+            if tools is not None or not self._template.reads_tools:
+                raise
+            return self._template.render(messages, [], **variables)
+
     def _check_losses(self, history: ChatHistory, tools: Any, text: str) -> None:
         """Every text, call, result and function must be in the prompt; thoughts may be left out."""
         prompt = plain(text)
@@ -302,7 +256,7 @@ class JinjaTemplateChatWrapper(ChatWrapper):
             for tool in tools or ()
             if tool["function"]["name"] not in prompt
         ]
-        lost += [where for where, wanted in _texts(history) if wanted.strip() not in prompt]
+        lost += [where for where, wanted in _texts(history) if not _stands_in(prompt, wanted)]
         if lost:
             raise HistoryError(
                 Fault(where, "the template drops it.", "Use another format, or leave it out.")
@@ -316,7 +270,7 @@ class JinjaTemplateChatWrapper(ChatWrapper):
         question = {"role": self.roles.user, "content": "Q"}
         answer = {"role": self.roles.model, "content": mark}
         try:
-            text = self.render([question, answer], add_generation_prompt=False, marked=False)
+            text = self._render([question, answer], None, add_generation_prompt=False)
         except HistoryError:
             text = ""
         ending = text.rpartition(mark)[2] if mark in text else ""
@@ -332,40 +286,29 @@ def _choice(value: bool | str, name: str) -> bool | str:  # noqa: FBT001
     return value
 
 
-def _line_start(text: str, line: int) -> int:
-    return sum(map(len, text.splitlines(keepends=True)[: max(0, line - 1)]))
+def _stands_in(prompt: str, text: str) -> bool:
+    """Whether the prompt has `text`, trimmed, as JSON, or without the thought that ``</think>`` ends."""
+    return any(
+        form.strip() in prompt for form in (text, text.rpartition("</think>")[2], dump_json(text)[1:-1])
+    )
 
 
-def _copy(value: Any) -> Any:
-    """A deep copy of JSON: templates may change what they get."""
-    match value:
-        case Mapping():
-            return {key: _copy(member) for key, member in value.items()}
-        case list() | tuple():
-            return [_copy(member) for member in value]
-    return value
+def _has_calls(history: ChatHistory) -> bool:
+    responses = (item.response for item in history if isinstance(item, ChatModelResponse))
+    return any(isinstance(part, ChatModelFunctionCall) for parts in responses for part in parts)
 
 
-def _content_of(message: Mapping[str, Any]) -> list[Any]:
-    return [value for key, value in message.items() if key != "role"]
-
-
-def _marked_message(message: Mapping[str, Any]) -> dict[str, Any]:
-    """The message with its values as content; its role and part types are the format's own words."""
-    return {key: value if key == "role" else as_content(value) for key, value in message.items()}
-
-
-def _texts(history: ChatHistory) -> list[tuple[str, str]]:
-    """Where each text of a history stands, and the text."""
-    found: list[tuple[str, str]] = []
+def _texts(history: ChatHistory) -> Iterator[tuple[str, str]]:
+    """Where each text of a history stands, and the text; of calls, the name and the result."""
     for index, item in enumerate(history):
         where = f"history[{index}]"
         if not isinstance(item, ChatModelResponse):
-            found.append((where, str(item.text)))
+            yield where, str(item.text)
             continue
         for number, part in enumerate(item.response):
             if isinstance(part, str):
-                found.append((f"{where}.response[{number}]", part))
-            elif part.type == "functionCall":
-                found.append((f"{where}.response[{number}]", part.name))
-    return found
+                yield f"{where}.response[{number}]", part
+            elif isinstance(part, ChatModelFunctionCall):
+                yield f"{where}.response[{number}].name", part.name
+                if isinstance(part.result, str):
+                    yield f"{where}.response[{number}].result", part.result

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from chatwrap.chat.history import (
     ChatHistory,
     ChatHistoryItem,
+    ChatModelFunctionCall,
     ChatModelResponse,
     ChatSystemMessage,
     ChatUserMessage,
+    ResponsePart,
 )
 from chatwrap.chat.openai import history_to_openai
 from chatwrap.chat.text import LlamaText
@@ -79,6 +82,43 @@ def fold_system(history: ChatHistory) -> ChatHistory:
     if waiting:
         folded.append(ChatUserMessage(text="\n\n".join(waiting)))
     return tuple(folded)
+
+
+def split_calls(history: ChatHistory) -> ChatHistory:
+    """`history` with calls made one after the other, each with its result before the next."""
+    return _with_responses(history, lambda parts: [tuple(map(_in_own_chunk, parts))])
+
+
+def set_text_apart(history: ChatHistory) -> ChatHistory:
+    """`history` with the model's words before a call in an item of their own."""
+    return _with_responses(history, _cut_before_calls)
+
+
+def _in_own_chunk(part: ResponsePart) -> ResponsePart:
+    if not isinstance(part, ChatModelFunctionCall):
+        return part
+    return part.model_copy(update={"starts_new_chunk": True})
+
+
+def _cut_before_calls(parts: tuple[ResponsePart, ...]) -> list[tuple[ResponsePart, ...]]:
+    cuts = [
+        index
+        for index in range(1, len(parts))
+        if isinstance(parts[index], ChatModelFunctionCall) and isinstance(parts[index - 1], str)
+    ]
+    return [parts[start:end] for start, end in pairwise([0, *cuts, len(parts)])]
+
+
+def _with_responses(
+    history: ChatHistory, change: Callable[[tuple[ResponsePart, ...]], list[tuple[ResponsePart, ...]]]
+) -> ChatHistory:
+    changed: list[ChatHistoryItem] = []
+    for item in history:
+        if isinstance(item, ChatModelResponse):
+            changed += [ChatModelResponse(response=parts) for parts in change(item.response)]
+        else:
+            changed.append(item)
+    return tuple(changed)
 
 
 def merge_neighbours(history: ChatHistory) -> ChatHistory:
