@@ -259,10 +259,9 @@ def format_content(
         if not name:
             name, n_auto = str(n_auto), n_auto + 1
         value, _ = formatter.get_field(name, args, kwargs)
-        value = formatter.convert_field(value, conversion)
-        shown = format(without_masks(value), spec or "")
-        if isinstance(value, Content) and not spec:
+        if isinstance(value, Content) and not spec and not conversion:
             pieces.append(value)
-        else:
-            pieces.append(Content(shown) if holds_content(value) else shown)
+            continue
+        shown = format(formatter.convert_field(without_masks(value), conversion), spec or "")
+        pieces.append(Content(shown) if holds_content(value) else shown)
     return concat(pieces)

@@ -16,6 +16,7 @@ from chatwrap.chat.history import (
     ChatModelFunctionCall,
     ChatModelResponse,
     ChatSystemMessage,
+    ChatUserMessage,
     HistoryLike,
     as_history,
 )
@@ -114,6 +115,7 @@ class JinjaTemplateChatWrapper(ChatWrapper):
             join_adjacent_messages_of_the_same_type, "join_adjacent_messages_of_the_same_type"
         )
         self.additional_render_parameters = dict(additional_render_parameters or {})
+        self._kept_calls: dict[tuple[MessageShape, bool, bool], bool] = {}
         self._warn_of_unread(self.additional_render_parameters)
 
     @property
@@ -235,6 +237,10 @@ class JinjaTemplateChatWrapper(ChatWrapper):
                     f"history[{len(history) - 1}]", "the template drops the last model message."
                 )
             text = text[: text.rindex(nonce)]
+        if _has_calls(history) and not self._keeps_calls(
+            shape, with_tools=bool(tools), beside_text=_has_calls(history, beside_text=True)
+        ):
+            raise HistoryError.of("history", "the template drops function calls or their results.")
         self._check_losses(history, tools, text)
         return to_llama_text(text) if isinstance(text, Content) else control(text)
 
@@ -247,6 +253,24 @@ class JinjaTemplateChatWrapper(ChatWrapper):
             if tools is not None or not self._template.reads_tools:
                 raise
             return self._template.render(messages, [], **variables)
+
+    def _keeps_calls(self, shape: MessageShape, *, with_tools: bool, beside_text: bool) -> bool:
+        """Whether the template writes calls spelled as `shape`, found by rendering one, once."""
+        key = (shape, with_tools, beside_text)
+        if key in self._kept_calls:
+            return self._kept_calls[key]
+        marks = [f"x{secrets.token_hex(8)}" for _ in range(3)]
+        call = ChatModelFunctionCall(name=marks[0], arguments={"key": marks[1]}, result=marks[2])
+        asked = ChatUserMessage(text="Q")
+        response = ("T", call, "A") if beside_text else (call, "A")
+        probe = (asked, ChatModelResponse(response=response), asked)
+        tools = functions_to_openai({"other": {"description": "D"}}) if with_tools else None
+        try:
+            text = self._render(messages_of(probe, shape), tools)
+        except HistoryError:
+            return True  # the history at hand will tell
+        self._kept_calls[key] = all(mark in text for mark in marks)
+        return self._kept_calls[key]
 
     def _check_losses(self, history: ChatHistory, tools: Any, text: str) -> None:
         """Every text, call, result and function must be in the prompt; thoughts may be left out."""
@@ -293,9 +317,16 @@ def _stands_in(prompt: str, text: str) -> bool:
     )
 
 
-def _has_calls(history: ChatHistory) -> bool:
-    responses = (item.response for item in history if isinstance(item, ChatModelResponse))
-    return any(isinstance(part, ChatModelFunctionCall) for parts in responses for part in parts)
+def _has_calls(history: ChatHistory, *, beside_text: bool = False) -> bool:
+    """Whether there are function calls; with `beside_text`, ones that text stands right before."""
+    for item in history:
+        parts = item.response if isinstance(item, ChatModelResponse) else ()
+        for before, part in zip(("", *parts), parts, strict=False):
+            if isinstance(part, ChatModelFunctionCall) and (
+                not beside_text or (before and isinstance(before, str))
+            ):
+                return True
+    return False
 
 
 def _texts(history: ChatHistory) -> Iterator[tuple[str, str]]:
