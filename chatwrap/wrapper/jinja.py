@@ -312,8 +312,10 @@ def _choice(value: bool | str, name: str) -> bool | str:  # noqa: FBT001
 
 def _stands_in(prompt: str, text: str) -> bool:
     """Whether the prompt has `text`, trimmed, as JSON, or without the thought that ``</think>`` ends."""
-    return any(
-        form.strip() in prompt for form in (text, text.rpartition("</think>")[2], dump_json(text)[1:-1])
+    return (
+        text.strip() in prompt
+        or text.rpartition("</think>")[2].strip() in prompt
+        or dump_json(text)[1:-1].strip() in prompt
     )
 
 

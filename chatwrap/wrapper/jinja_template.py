@@ -94,9 +94,7 @@ class ChatTemplate:
         the template's own words if it refuses.
         """
         if marked is None:
-            marked = self._look_alikes.in_value(list(map(_content_of, messages))) or bool(
-                tools and self._look_alikes.in_value(tools)
-            )
+            marked = any(map(self._is_risky, messages)) or self._look_alikes.in_value(tools)
         template = self._marking if marked else self._plain
         context = {
             **self._special_texts,
@@ -107,6 +105,10 @@ class ChatTemplate:
             "add_generation_prompt": add_generation_prompt,
         }
         return self._run(template, context)
+
+    def _is_risky(self, message: Mapping[str, Any]) -> bool:
+        """Whether a message holds what could be taken for control text; its role is the format's own."""
+        return any(self._look_alikes.in_value(value) for key, value in message.items() if key != "role")
 
     def _functions_variables(self, tools: Any, *, marked: bool) -> dict[str, Any]:
         """What templates with variables of their own for functions and the date read (Firefunction)."""
@@ -146,16 +148,11 @@ def _line_start(text: str, line: int) -> int:
 
 def _copy(value: Any) -> Any:
     """A deep copy of JSON: templates may change what they get."""
-    match value:
-        case Mapping():
-            return {key: _copy(member) for key, member in value.items()}
-        case list() | tuple():
-            return [_copy(member) for member in value]
-    return value
-
-
-def _content_of(message: Mapping[str, Any]) -> list[Any]:
-    return [value for key, value in message.items() if key != "role"]
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        return {key: member if isinstance(member, str) else _copy(member) for key, member in value.items()}
+    return [_copy(member) for member in value] if isinstance(value, list | tuple) else value
 
 
 def _marked_message(message: Mapping[str, Any]) -> dict[str, Any]:
