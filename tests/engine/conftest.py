@@ -20,5 +20,6 @@ def smollm_path() -> Path:
 
 @pytest.fixture(scope="session")
 def model(smollm_path: Path) -> Iterator[Model]:
-    with load_model(smollm_path, n_ctx=1024, chat_wrapper="chatml") as loaded:
+    # One thread: on a busy machine, threads that wait for each other cost more than they give.
+    with load_model(smollm_path, n_ctx=1024, chat_wrapper="chatml", n_threads=1, n_threads_batch=1) as loaded:
         yield loaded
