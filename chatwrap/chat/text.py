@@ -178,12 +178,14 @@ class LlamaText:
     def from_tokens(tokenizer: Tokenizer, token_ids: Iterable[int]) -> LlamaText:
         """The text whose encoding is `token_ids`: special tokens as control text, the rest as content.
 
-        Bytes that aren't UTF-8 become U+FFFD. Special tokens without a text are skipped.
+        A role stands for its token, but ``BOS`` only where the vocabulary wants one: elsewhere encoding
+        would leave it out. Bytes that aren't UTF-8 become U+FFFD. Special tokens without a text are skipped.
         """
+        skipped = {"NL"} if tokenizer.adds_bos else {"NL", "BOS"}
         roles = {
             token_id: SpecialToken(name)
             for name in reversed(SPECIAL_TOKEN_NAMES)
-            if (token_id := tokenizer.role_id(name)) is not None and name != "NL"
+            if (token_id := tokenizer.role_id(name)) is not None and name not in skipped
         }
         values: list[LlamaTextInput] = []
         pending = bytearray()

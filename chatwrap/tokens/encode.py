@@ -22,7 +22,7 @@ from typing import Final, TypeAlias
 
 from chatwrap.chat.text import LlamaText, SpecialToken, SpecialTokensText
 from chatwrap.chat.tokenizer import SpecialTokenEntry, Tokenizer
-from chatwrap.errors import TextEncodingError
+from chatwrap.errors import ModelError
 from chatwrap.tokens.special import special_tokens_of
 
 _ASCII_SPACE: Final = " \t\n\v\f\r"
@@ -67,11 +67,13 @@ class Encoder:
         return self._with_bos(ids)
 
     def _fragments(self, text: LlamaText) -> Iterable[_Fragment]:
-        """Special tokens of control text, and the runs between them."""
+        """Special tokens of control text, and the runs between them. A role that nobody has cuts nothing."""
         run: list[str] = []
         for value in text.values:
             if isinstance(value, str):
                 run.append(value)
+                continue
+            if isinstance(value, SpecialToken) and self._tokenizer.role_id(value.value) is None:
                 continue
             pieces = self._special.cut(value.value) if isinstance(value, SpecialTokensText) else (value,)
             for piece in pieces:
@@ -88,7 +90,8 @@ class Encoder:
     @staticmethod
     def _without_stripped_space(fragments: list[_Fragment]) -> Sequence[_Fragment]:
         """Drops the white space that special tokens swallow on their sides (as Phi-3's do)."""
-        for index, (left, right) in enumerate(pairwise(fragments)):
+        for index in range(len(fragments) - 1):
+            left, right = fragments[index : index + 2]
             if isinstance(left, SpecialTokenEntry) and left.strips_right and isinstance(right, str):
                 fragments[index + 1] = right.lstrip(_ASCII_SPACE)
             elif isinstance(right, SpecialTokenEntry) and right.strips_left and isinstance(left, str):
@@ -125,7 +128,8 @@ class Encoder:
         if not forged:
             return ids
         if len(text) == 1:
-            raise TextEncodingError(text, 0)
+            problem = f"text: this vocabulary writes {text!r} only as a control token."
+            raise ModelError(f"{problem} Replace it, since content can't hold one.")
         look_alikes = frozenset(self._tokenizer.special_tokens[token_id].text for token_id in forged)
         pieces = _broken_at(text, look_alikes)
         if len(pieces) == 1:

@@ -14,9 +14,9 @@ ControlPiece = str | SpecialTokenEntry
 class SpecialTokens:
     """What encoding needs to know of a vocabulary's special tokens, computed once a vocabulary.
 
-    `control_ids` must never come from content. `markers` are the user-defined tokens that aren't
-    white space: llama.cpp emits them from any text, so those that a format uses have to be broken up
-    in content. The others (newline runs, letters, padding) are ordinary text.
+    `control_ids` must never come from content. `markers` are the user-defined tokens of more than a
+    character that aren't white space: llama.cpp emits them from any text, so those that a format uses
+    have to be broken up in content. The others (newline runs, letters such as ``õ``) are ordinary text.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -24,8 +24,8 @@ class SpecialTokens:
         self.control_ids = frozenset(
             entry.token_id for entry in entries if not entry.user_defined and not entry.unknown
         )
-        self.markers = tuple(entry for entry in entries if entry.user_defined and entry.text.strip())
-        cuttable = (entry for entry in entries if not entry.user_defined or entry.text.strip())
+        self.markers = tuple(entry for entry in entries if entry.user_defined and _is_marker(entry.text))
+        cuttable = (entry for entry in entries if not entry.user_defined or _is_marker(entry.text))
         self._longest_first = sorted(cuttable, key=lambda entry: -len(entry.text.encode()))
         self.cut = lru_cache(maxsize=4096)(self._cut)
 
@@ -44,6 +44,10 @@ class SpecialTokens:
             if entry.text in control_text:
                 pieces = [part for piece in pieces for part in _cut_at(piece, entry)]
         return tuple(pieces)
+
+
+def _is_marker(text: str) -> bool:
+    return len(text) > 1 and bool(text.strip())
 
 
 def _cut_at(piece: ControlPiece, entry: SpecialTokenEntry) -> Iterable[ControlPiece]:

@@ -137,6 +137,8 @@ def _order_faults(
                     f"Put it once, where {rule.purpose}.",
                 )
             )
+        if rule.anywhere:
+            continue
         if previous and text.slots.index(rule.slot) < text.slots.index(previous.slot):
             before = mark.format(previous.slot)
             faults.append(

