@@ -99,7 +99,8 @@ def _tool(name: str, function: ChatModelFunction) -> dict[str, Any]:
 
 
 def history_to_openai(history: HistoryLike) -> list[dict[str, Any]]:
-    """`history` as OpenAI chat messages; calls get the ids ``call_0``, ``call_1``, ...
+    """`history` as OpenAI chat messages; calls get ids of nine letters and digits, as Mistral's
+    templates demand (``call00000``, ``call00001``, ...).
 
     Control text in a system item becomes plain text. Raises `HistoryError` for comments, which
     OpenAI's messages can't hold.
@@ -264,7 +265,7 @@ class _MessageWriter:
     def _add_call(
         self, call: ChatModelFunctionCall, message: dict[str, Any], results: list[dict[str, Any]]
     ) -> None:
-        call_id = f"call_{self._n_calls}"
+        call_id = f"call{self._n_calls:05d}"
         self._n_calls += 1
         arguments = dump_json(call.arguments if call.has_arguments else {})
         entry = {"id": call_id, "type": "function", "function": {"name": call.name, "arguments": arguments}}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import inspect
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,9 +19,9 @@ from chatwrap.chat.history import HistoryLike
 from chatwrap.chat.text import LlamaText
 from chatwrap.engine.evaluate import check_open, context_size
 from chatwrap.engine.generate import Abort, Generation, GenerationResult
-from chatwrap.engine.sampling import SamplingOptions, sampling_options
+from chatwrap.engine.sampling import SEEDS, NumberRange, SamplingOptions, sampling_options, seed_bits
 from chatwrap.engine.vocabulary import Vocabulary, captured_log, check_gguf, load_vocabulary, log_reason
-from chatwrap.errors import ContextOverflowError, Fault, ModelError, OptionError
+from chatwrap.errors import ContextOverflowError, ModelError, OptionError, UnknownNameError
 from chatwrap.output.stop import StopDetector
 from chatwrap.tokens.encode import encode
 from chatwrap.wrapper.base import ChatWrapper, ContextState
@@ -32,6 +34,14 @@ DEFAULT_N_CTX: Final = 8192
 """The largest context that a model gets unasked, in tokens: its memory grows with it."""
 
 _CHEAP_CHARACTERS_PER_TOKEN: Final = 16
+_INT_MAX: Final = 2**31 - 1
+_RANGES: Final[Mapping[str, NumberRange]] = {
+    "n_ctx": NumberRange(1, _INT_MAX, integral=True),
+    "n_gpu_layers": NumberRange(-1, _INT_MAX, integral=True),
+    "n_threads": NumberRange(1, 512, integral=True),
+    "n_batch": NumberRange(1, _INT_MAX, integral=True),
+    "seed": SEEDS,
+}
 
 
 class Model:
@@ -171,8 +181,8 @@ def load_model(
 
     `n_ctx` is the context in tokens; None takes what the model was trained with, at most
     `DEFAULT_N_CTX`. `n_gpu_layers` -1 puts all layers on the GPU. `chat_wrapper` is a chat wrapper, the
-    name or file of one, or ``"auto"``: the one whose markers the vocabulary has. `seed` None starts from
-    a random one. `llama_options` are further arguments of `llama_cpp.Llama`.
+    name or file of one, or ``"auto"``: the one whose markers the vocabulary has. `seed` None or -1 starts
+    from a random one. `llama_options` are further arguments of `llama_cpp.Llama`.
 
     Raises `FileError` if there is no such file or it isn't GGUF, `ModelError` with llama.cpp's reason if
     it can't be loaded, `OptionError` for an option that can't be.
@@ -181,20 +191,20 @@ def load_model(
     check_gguf(path)
     if isinstance(chat_wrapper, ChatWrapper) or chat_wrapper != "auto":
         chat_wrapper = load_wrapper(chat_wrapper)
-    _check_sizes({"n_ctx": n_ctx, "n_threads": n_threads, "n_batch": n_batch})
-    arguments = {
-        "model_path": str(path),
-        "n_ctx": n_ctx or _default_n_ctx(path),
+    options = {
+        "n_ctx": n_ctx,
         "n_gpu_layers": n_gpu_layers,
         "n_threads": n_threads,
         "n_batch": n_batch,
         "flash_attn": flash_attn,
+        "seed": seed,
         "verbose": verbose,
         **llama_options,
     }
-    llama = _load(path, arguments, verbose=verbose)
-    llama.set_seed(secrets.randbits(32) if seed is None else seed & 0xFFFF_FFFF)
-    return Model(llama, chat_wrapper)
+    _check_options(options)
+    options["n_ctx"] = n_ctx or _default_n_ctx(path)
+    options["seed"] = secrets.randbits(32) if seed in (None, -1) else seed_bits(seed)
+    return Model(_load(path, options, verbose=verbose), chat_wrapper)
 
 
 def load_wrapper(chat_wrapper: ChatWrapperLike) -> ChatWrapper:
@@ -211,14 +221,16 @@ def resolved_wrapper(chat_wrapper: ChatWrapperLike, vocabulary: Vocabulary) -> C
     )
 
 
-def _check_sizes(sizes: Mapping[str, object]) -> None:
-    faults = [
-        Fault(name, f"must be a whole number of at least 1, not {value!r}.")
-        for name, value in sizes.items()
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1)
-    ]
-    if faults:
-        raise OptionError(faults)
+def _check_options(options: Mapping[str, object]) -> None:
+    """Refuses what `llama_cpp.Llama` would crash on, or ignore."""
+    parameters = inspect.signature(llama_cpp.Llama).parameters
+    known = [name for name, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY]
+    for name in options:
+        if name not in known:
+            raise UnknownNameError("model option", name, known, "help(llama_cpp.Llama)")
+    faults = [_RANGES[name].fault(name, options[name]) for name in _RANGES if options[name] is not None]
+    if any(faults):
+        raise OptionError(filter(None, faults))
 
 
 def _default_n_ctx(path: Path) -> int:
@@ -227,12 +239,12 @@ def _default_n_ctx(path: Path) -> int:
     return min(int(trained), DEFAULT_N_CTX) if trained.isdecimal() and int(trained) else DEFAULT_N_CTX
 
 
-def _load(path: Path, arguments: Mapping[str, Any], *, verbose: bool) -> llama_cpp.Llama:
+def _load(path: Path, options: Mapping[str, Any], *, verbose: bool) -> llama_cpp.Llama:
     with _log(verbose=verbose) as lines:
         try:
-            return llama_cpp.Llama(**arguments)
-        except TypeError as error:
-            raise OptionError.of("load_model", f"{error}.") from error
+            return llama_cpp.Llama(str(path), **options)
+        except (TypeError, ctypes.ArgumentError) as error:
+            raise OptionError.of("load_model", f"llama_cpp.Llama refuses an option: {error}.") from error
         except (ValueError, RuntimeError, MemoryError, OSError) as error:
             reason = log_reason(lines) if lines else f"{error or type(error).__name__}."
             raise ModelError(f"{path}: llama.cpp can't load it: {reason}") from error

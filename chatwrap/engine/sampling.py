@@ -12,12 +12,11 @@ from chatwrap.errors import Fault, OptionError, UnknownNameError
 LogitsProcessor: TypeAlias = Callable[[Any, Any], Any]
 """``(input_ids, logits) -> logits``, numpy arrays of the ids so far and of one logit a token."""
 
-_SEED_MASK: Final = 0xFFFF_FFFF
 _LARGEST_BIAS: Final = 1e9
 
 
 @dataclass(frozen=True, slots=True)
-class _Range:
+class NumberRange:
     """The values a numeric option may have; both ends belong to it unless `above` excludes the lower."""
 
     lowest: float = -math.inf
@@ -26,6 +25,7 @@ class _Range:
     integral: bool = False
 
     def fault(self, name: str, value: object) -> Fault | None:
+        """What is wrong with an option's value; None if nothing is. NaN and booleans aren't numbers."""
         kinds = int if self.integral else (int, float)
         fits = isinstance(value, kinds) and not isinstance(value, bool) and self._holds(value)
         return None if fits else Fault(name, f"must be {self}, not {value!r}.")
@@ -47,22 +47,23 @@ class _Range:
 
 
 _FLOAT_MAX: Final = 3.4e38
-_RANGES: Final[Mapping[str, _Range]] = {
-    "temperature": _Range(0, _FLOAT_MAX),
-    "top_k": _Range(-1, 2**31 - 1, integral=True),
-    "top_p": _Range(0, 1),
-    "min_p": _Range(0, 1),
-    "typical_p": _Range(0, 1),
-    "repeat_penalty": _Range(0, above=True),
-    "frequency_penalty": _Range(-_FLOAT_MAX, _FLOAT_MAX),
-    "presence_penalty": _Range(-_FLOAT_MAX, _FLOAT_MAX),
-    "mirostat_mode": _Range(0, 2, integral=True),
-    "mirostat_tau": _Range(0, _FLOAT_MAX),
-    "mirostat_eta": _Range(0, _FLOAT_MAX),
+_RANGES: Final[Mapping[str, NumberRange]] = {
+    "temperature": NumberRange(0, _FLOAT_MAX),
+    "top_k": NumberRange(-1, 2**31 - 1, integral=True),
+    "top_p": NumberRange(0, 1),
+    "min_p": NumberRange(0, 1),
+    "typical_p": NumberRange(0, 1),
+    "repeat_penalty": NumberRange(0, above=True),
+    "frequency_penalty": NumberRange(-_FLOAT_MAX, _FLOAT_MAX),
+    "presence_penalty": NumberRange(-_FLOAT_MAX, _FLOAT_MAX),
+    "mirostat_mode": NumberRange(0, 2, integral=True),
+    "mirostat_tau": NumberRange(0, _FLOAT_MAX),
+    "mirostat_eta": NumberRange(0, _FLOAT_MAX),
 }
-_OPTIONAL_RANGES: Final[Mapping[str, _Range]] = {
-    "seed": _Range(-(2**63), 2**64 - 1, integral=True),
-    "max_tokens": _Range(1, integral=True),
+SEEDS: Final = NumberRange(-(2**63), 2**64 - 1, integral=True)
+_OPTIONAL_RANGES: Final[Mapping[str, NumberRange]] = {
+    "seed": SEEDS,
+    "max_tokens": NumberRange(1, integral=True),
 }
 
 
@@ -141,7 +142,7 @@ class SamplingOptions:
     @property
     def seed_bits(self) -> int | None:
         """The seed as llama.cpp takes it, 32 bits; -1 is the one that means a random seed."""
-        return None if self.seed is None else self.seed & _SEED_MASK
+        return None if self.seed is None else seed_bits(self.seed)
 
     @property
     def logits_processors(self) -> tuple[LogitsProcessor, ...]:
@@ -150,6 +151,11 @@ class SamplingOptions:
             return ()
         several = isinstance(self.logits_processor, Sequence)
         return tuple(self.logits_processor) if several else (self.logits_processor,)
+
+
+def seed_bits(seed: int) -> int:
+    """A seed as llama.cpp takes it: 32 bits."""
+    return seed & 0xFFFF_FFFF
 
 
 def sampling_options(options: SamplingOptions | None, changes: Mapping[str, Any]) -> SamplingOptions:
@@ -177,7 +183,7 @@ def _bias_faults(logit_bias: object) -> Iterator[Fault]:
     if not isinstance(logit_bias, Mapping):
         yield Fault("logit_bias", f"must map token ids to numbers, not {logit_bias!r}.")
         return
-    token_ids, biases = _Range(0, 2**31 - 1, integral=True), _Range()
+    token_ids, biases = NumberRange(0, 2**31 - 1, integral=True), NumberRange()
     for token_id, bias in logit_bias.items():
         if token_ids.fault("logit_bias", token_id):
             yield Fault("logit_bias", f"must have token ids as keys, not {token_id!r}.")

@@ -42,10 +42,14 @@ ABSENT: Final = Absent.ABSENT
 
 @dataclass(frozen=True, slots=True)
 class ContextState:
-    """A rendered conversation: the prompt up to where the model writes, and what ends its turn."""
+    """A rendered conversation: the prompt up to where the model writes, and what ends its turn.
+
+    `changes` tells how the history was adapted to what the format can express.
+    """
 
     context_text: LlamaText
     stop_generation_triggers: tuple[LlamaText, ...]
+    changes: tuple[str, ...] = ()
 
 
 class ChatWrapper:

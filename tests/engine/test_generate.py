@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import llama_cpp
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from chatwrap.engine.evaluate import n_common
-from chatwrap.engine.model import Model
+from chatwrap.engine.model import Model, load_model
 from chatwrap.errors import ChatwrapError, ContextOverflowError, GrammarError, ModelError
 
 from .conftest import CAPITAL
@@ -17,7 +18,7 @@ from .conftest import CAPITAL
 QUESTION = [{"type": "user", "text": CAPITAL}]
 ANSWER = "The capital of France is Paris."
 STORY = [{"type": "user", "text": "Count from one to one hundred."}]
-LONG = [{"type": "user", "text": "word " * 560}]
+LONG = [{"type": "user", "text": "word " * 60}]
 
 
 def greedy(model: Model, **options: Any) -> str:
@@ -76,21 +77,6 @@ def test_max_tokens_gives_what_was_held_back(model: Model) -> None:
     assert (result.text, result.finish_reason, result.stop) == ("The capital", "length", None)
 
 
-def test_the_context_bounds_the_answer(model: Model) -> None:
-    ids = [504] * (model.n_ctx - 2)
-    state = model.context_state(QUESTION)
-    options = {"temperature": 0.0, "logit_bias": {2: -100.0, 0: -100.0}}
-    generation = model.answer(state, options=_options(options), prompt_ids=ids)
-    list(generation)
-    assert (generation.result.finish_reason, generation.result.n_completion_tokens) == ("length", 2)
-
-
-def _options(values: dict[str, Any]) -> Any:
-    from chatwrap.engine.sampling import sampling_options
-
-    return sampling_options(None, values)
-
-
 def test_overflow_is_an_error_before_evaluation(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model.llama, "eval", lambda _: pytest.fail("evaluated"))
     with pytest.raises(ContextOverflowError) as error:
@@ -123,16 +109,17 @@ def test_abort_by_event_function_and_close(model: Model) -> None:
     assert greedy(model) == ANSWER
 
 
-def test_a_long_prompt_is_aborted_between_batches(model: Model) -> None:
-    model.complete(QUESTION, max_tokens=1)
-    calls = iter([False, False, False])
-    result = model.complete(LONG, abort=lambda: next(calls, True))
-    n_shared = len(["<|im_start|>", "user", "\n"])
-    assert (result.finish_reason, result.token_ids, model.llama.n_tokens) == ("abort", (), n_shared + 512)
-    whole = model.complete(LONG, temperature=0, max_tokens=3).text
-    model.llama.reset()
-    assert model.complete(LONG, temperature=0, max_tokens=3).text == whole
-    assert greedy(model) == ANSWER
+def test_a_long_prompt_is_aborted_between_batches(smollm_path: Path) -> None:
+    with load_model(smollm_path, n_ctx=128, n_batch=16, chat_wrapper="chatml") as model:
+        model.complete(QUESTION, max_tokens=1)
+        calls = iter([False, False, False])
+        result = model.complete(LONG, abort=lambda: next(calls, True))
+        n_shared = len(["<|im_start|>", "user", "\n"])
+        assert (result.finish_reason, result.token_ids, model.llama.n_tokens) == ("abort", (), n_shared + 16)
+        whole = model.complete(LONG, temperature=0, max_tokens=3).text
+        model.llama.reset()
+        assert model.complete(LONG, temperature=0, max_tokens=3).text == whole
+        assert greedy(model) == ANSWER
 
 
 def test_a_result_is_asked_for_too_early(model: Model) -> None:
@@ -163,6 +150,21 @@ def test_threads_wait_for_each_other(model: Model) -> None:
     for thread in threads:
         thread.join()
     assert texts == [ANSWER] * 4
+
+
+def test_waiting_for_another_thread_can_be_aborted(model: Model) -> None:
+    results: list[str] = []
+    abort = threading.Event()
+    with model.generate(QUESTION, temperature=0) as generation:
+        next(generation)
+        waiting = threading.Thread(
+            target=lambda: results.append(model.complete(QUESTION, abort=abort).finish_reason)
+        )
+        waiting.start()
+        abort.set()
+        waiting.join()
+        assert results == ["abort"]
+        assert "The" + "".join(chunk.text for chunk in generation) == ANSWER
 
 
 def test_an_error_in_llama_cpp_leaves_the_model_usable(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:

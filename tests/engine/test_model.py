@@ -76,14 +76,32 @@ def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
 
 def test_wrong_options_are_named_before_loading(smollm_path: Path) -> None:
     with pytest.raises(OptionError) as sizes:
-        load_model(smollm_path, n_ctx=0, n_batch=True)
+        load_model(smollm_path, n_ctx=0, n_batch=True, n_gpu_layers=-2, seed="x")  # type: ignore[arg-type]
     assert str(sizes.value).splitlines() == [
-        "n_ctx: must be a whole number of at least 1, not 0.",
-        "n_batch: must be a whole number of at least 1, not True.",
+        "n_ctx: must be a whole number from 1 to 2147483647, not 0.",
+        "n_gpu_layers: must be a whole number from -1 to 2147483647, not -2.",
+        "n_batch: must be a whole number from 1 to 2147483647, not True.",
+        "seed: must be a whole number from -9223372036854775808 to 18446744073709551615, not 'x'.",
     ]
+    with pytest.raises(UnknownNameError) as unknown:
+        load_model(smollm_path, n_gpu_layer=3)
+    assert str(unknown.value) == (
+        "No model option named 'n_gpu_layer'. Did you mean 'n_gpu_layers'? help(llama_cpp.Llama) lists all."
+    )
+    with pytest.raises(OptionError, match=r"^load_model: llama_cpp\.Llama refuses an option: "):
+        load_model(smollm_path, n_ctx=64, rope_freq_base="high")
     with pytest.raises(UnknownNameError) as name:
         load_model(smollm_path, chat_wrapper="chatlm")
     assert str(name.value).startswith("No chat wrapper named 'chatlm'. Did you mean 'chatml'?")
+
+
+def test_a_context_that_llama_cpp_rounds_up_and_small_batches(smollm_path: Path) -> None:
+    with load_model(smollm_path, n_ctx=100, n_batch=7) as loaded:
+        assert loaded.llama.n_ctx() > loaded.n_ctx == 100
+        assert loaded.complete(QUESTION, temperature=0).text == "The capital of France is Paris."
+        endless = {"temperature": 0, "logit_bias": {0: -100, 2: -100}}
+        result = loaded.complete(QUESTION, **endless)
+    assert (result.finish_reason, result.n_prompt_tokens + result.n_completion_tokens) == ("length", 100)
 
 
 def test_loading_restores_the_logger(model: Model) -> None:

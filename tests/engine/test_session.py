@@ -221,3 +221,16 @@ def test_cancelling_aborts_and_keeps_what_came(session: ChatSession) -> None:
     asyncio.run(cancel_a_prompt())
     assert session.last_result.finish_reason == "abort"
     assert [item.type for item in session.history] == ["user", "model"] * 2
+
+
+def test_a_long_conversation_evaluates_only_what_is_new(
+    session: ChatSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluated: list[int] = []
+    evaluate = session.model.llama.eval
+    session.prompt("Name three fruits.", temperature=0, max_tokens=20)
+    monkeypatch.setattr(session.model.llama, "eval", lambda ids: (evaluated.append(len(ids)), evaluate(ids)))
+    for question in ("Name a fourth.", "And a fifth."):
+        evaluated.clear()
+        session.prompt(question, temperature=0, max_tokens=10)
+        assert evaluated[0] < 25
