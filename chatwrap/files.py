@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from chatwrap.errors import FileError
+from chatwrap.errors import FileError, TextEncodingError
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -34,7 +34,7 @@ def read_bytes(path: str | Path) -> bytes:
     except FileNotFoundError:
         raise FileError(f"{path}: no such file.") from None
     except IsADirectoryError:
-        raise FileError(f"{path}: is a directory. Name a file in it.") from None
+        raise FileError(f"{file}: is a directory. Name a file in it.") from None
     except (OSError, ValueError) as error:
         raise FileError(f"{path}: can't be read: {getattr(error, 'strerror', None) or error}.") from error
 
@@ -50,11 +50,28 @@ def decode_utf8(data: bytes, *, name: str) -> str:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Writes `text` as UTF-8, in one step: a reader sees the old file or the new one, never half."""
+    """Writes `text` as UTF-8, in one step: a reader sees the old file or the new one, never half.
+
+    Raises `TextEncodingError` for a lone surrogate, and `FileError`.
+    """
     target = Path(path)
-    draft = target.with_name(f".{target.name}.partial")
+    data = encode_utf8(text)
     try:
-        draft.write_text(text, encoding="utf-8", newline="")
+        if target.is_dir():
+            raise IsADirectoryError
+        draft = target.with_name(f".{target.name}.partial")
+        draft.write_bytes(data)
         draft.replace(target)
-    except OSError as error:
-        raise FileError(f"{path}: can't be written: {error.strerror or error}.") from error
+    except IsADirectoryError:
+        raise FileError(f"{target}: is a directory. Name a file in it.") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise FileError(f"{path}: can't be written: {reason}.") from error
+
+
+def encode_utf8(text: str) -> bytes:
+    """`text` as UTF-8. Raises `TextEncodingError` for a lone surrogate."""
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise TextEncodingError(text, error.start) from None

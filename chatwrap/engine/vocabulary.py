@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +15,8 @@ from typing import Any, Final, Literal, Self
 import llama_cpp
 
 from chatwrap.chat.tokenizer import SpecialTokenEntry
-from chatwrap.errors import FileError, ModelError, TextEncodingError
+from chatwrap.errors import FileError, ModelError
+from chatwrap.files import encode_utf8
 
 _SPECIAL: Final = (
     llama_cpp.LLAMA_TOKEN_ATTR_CONTROL
@@ -28,6 +30,7 @@ _ROLES: Final[Mapping[str, Any]] = {
     "NL": llama_cpp.llama_vocab_nl,
     "SEP": llama_cpp.llama_vocab_sep,
 }
+_LOG_ERROR: Final = 4  # GGML_LOG_LEVEL_ERROR in ggml.h
 _LONG_TEXT_BYTES: Final = 16_384
 _STACK_BYTES_PER_TEXT_BYTE: Final = 640
 _MAX_STACK_BYTES: Final = 8 << 30
@@ -85,6 +88,9 @@ class Vocabulary:
 
     @cached_property
     def _unknown_id(self) -> int:
+        """The token that stands for what the vocabulary lacks; BPE may name one but never writes it."""
+        if llama_cpp.llama_vocab_type(self._vocab) == llama_cpp.LLAMA_VOCAB_TYPE_BPE:
+            return -1
         return int(self.metadata.get("tokenizer.ggml.unknown_token_id", -1))
 
     def _entry(self, token_id: int, attributes: int) -> SpecialTokenEntry:
@@ -116,10 +122,7 @@ class Vocabulary:
         Raises `TextEncodingError` for a lone surrogate. Costs about 0.5 s for a megabyte; a long text
         runs on a thread with a large stack, since llama.cpp's regex engine recurses for each character.
         """
-        try:
-            data = text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise TextEncodingError(text, error.start) from None
+        data = encode_utf8(text)
         if len(data) < _LONG_TEXT_BYTES:
             return self._tokenize(data, special=special)
         return _on_large_stack(lambda: self._tokenize(data, special=special), len(data))
@@ -159,9 +162,10 @@ def load_vocabulary(path: str | Path) -> Vocabulary:
     params = llama_cpp.llama_model_default_params()
     params.vocab_only = True
     with captured_log() as log:
-        model = llama_cpp.llama_model_load_from_file(str(path).encode(), params)
+        model = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
     if not model:
-        raise ModelError(f"{path}: llama.cpp can't load it: {log_reason(log)}")
+        remedy = "If the file was cut short, download it again."
+        raise ModelError(f"{path}: llama.cpp can't load it: {log_reason(log)} {remedy}")
     return Vocabulary(model, _NativeModel(model))
 
 
@@ -179,11 +183,11 @@ class _NativeModel:
 def check_gguf(path: str | Path) -> None:
     """Raises `FileError` unless `path` is a readable file that starts like GGUF."""
     file = Path(path)
-    if file.is_dir():
-        raise FileError(f"{path}: is a directory. Name the GGUF file in it.")
     try:
         with file.open("rb") as stream:
             magic = stream.read(4)
+    except IsADirectoryError:
+        raise FileError(f"{file}: is a directory. Name the GGUF file in it.") from None
     except FileNotFoundError:
         raise FileError(f"{path}: no such file.") from None
     except (OSError, ValueError) as error:
@@ -197,7 +201,7 @@ _log_lock = threading.RLock()
 
 @contextmanager
 def captured_log() -> Iterator[list[str]]:
-    """Collects llama.cpp's warnings and errors instead of printing them; restores the logger after.
+    """Collects llama.cpp's errors and prints nothing of what it logs; restores the logger after.
 
     One thread at a time, since llama.cpp has one logger a process.
     """
@@ -205,7 +209,7 @@ def captured_log() -> Iterator[list[str]]:
 
     @llama_cpp.llama_log_callback  # type: ignore[untyped-decorator]
     def collect(level: int, text: bytes, _: Any) -> None:
-        if level in (2, 3):
+        if level == _LOG_ERROR:
             lines.append(text.decode("utf-8", "replace").strip())
 
     with _log_lock:
