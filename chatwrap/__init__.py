@@ -4,6 +4,9 @@ A chat format is data; the renderer, the stop triggers, the call grammar and the
 derived from it. Importing this package loads no model code: llama_cpp comes with the first model.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from chatwrap.chat.functions import ChatModelFunction, ChatModelFunctions
 from chatwrap.chat.history import (
     ChatHistory,
@@ -29,9 +32,30 @@ from chatwrap.errors import ChatwrapError
 from chatwrap.tokens.encode import Encoder, encode
 from chatwrap.wrapper.base import ChatWrapper, ContextState
 from chatwrap.wrapper.definition import chat_wrapper_names, load_chat_wrapper
+from chatwrap.wrapper.jinja import JinjaTemplateChatWrapper
 from chatwrap.wrapper.template import TemplateChatWrapper
 
+if TYPE_CHECKING:
+    from chatwrap.engine.generate import Generation, GenerationResult
+    from chatwrap.engine.handler import llama_cpp_handler, register
+    from chatwrap.engine.model import Model, load_model
+    from chatwrap.engine.sampling import SamplingOptions
+    from chatwrap.engine.session import ChatSession
+    from chatwrap.engine.vocabulary import Vocabulary, load_vocabulary
+
 __version__ = "0.1.0"
+_ENGINE = {
+    "ChatSession": "session",
+    "Generation": "generate",
+    "GenerationResult": "generate",
+    "Model": "model",
+    "SamplingOptions": "sampling",
+    "Vocabulary": "vocabulary",
+    "llama_cpp_handler": "handler",
+    "load_model": "model",
+    "load_vocabulary": "vocabulary",
+    "register": "handler",
+}
 __all__ = [
     "ChatHistory",
     "ChatHistoryItem",
@@ -40,6 +64,7 @@ __all__ = [
     "ChatModelFunctions",
     "ChatModelResponse",
     "ChatModelSegment",
+    "ChatSession",
     "ChatSystemMessage",
     "ChatUserMessage",
     "ChatWrapper",
@@ -47,11 +72,17 @@ __all__ = [
     "ChatwrapError",
     "ContextState",
     "Encoder",
+    "Generation",
+    "GenerationResult",
+    "JinjaTemplateChatWrapper",
     "LlamaText",
+    "Model",
+    "SamplingOptions",
     "SpecialToken",
     "SpecialTokensText",
     "TemplateChatWrapper",
     "Tokenizer",
+    "Vocabulary",
     "as_history",
     "chat_wrapper_names",
     "encode",
@@ -60,5 +91,17 @@ __all__ = [
     "history_from_openai",
     "history_to_json",
     "history_to_openai",
+    "llama_cpp_handler",
     "load_chat_wrapper",
+    "load_model",
+    "load_vocabulary",
+    "register",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Names of the engine, imported at their first use: llama_cpp takes a second to load."""
+    if name not in _ENGINE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"chatwrap.engine.{_ENGINE[name]}"), name)
+    return value

@@ -100,6 +100,10 @@ class HistoryError(FaultsError):
     """A value isn't a chat history, a message or a function definition."""
 
 
+class ModelsFileError(FaultsError):
+    """A list of models (``models.txt``) can't be read."""
+
+
 class GrammarError(FaultsError):
     """A GBNF grammar can't be parsed or would harm the engine that runs it."""
 

@@ -22,6 +22,7 @@ from chatwrap.engine.generate import Abort, Generation, GenerationResult
 from chatwrap.engine.sampling import SEEDS, NumberRange, SamplingOptions, sampling_options, seed_bits
 from chatwrap.engine.vocabulary import Vocabulary, captured_log, check_gguf, load_vocabulary, log_reason
 from chatwrap.errors import ContextOverflowError, ModelError, OptionError, UnknownNameError
+from chatwrap.models import find_model
 from chatwrap.output.stop import StopDetector
 from chatwrap.tokens.encode import encode
 from chatwrap.wrapper.base import ChatWrapper, ContextState
@@ -187,7 +188,7 @@ def load_model(
     verbose: bool = False,
     **llama_options: Any,
 ) -> Model:
-    """Loads a GGUF model.
+    """Loads a GGUF model: a file, a name in ``models.txt``, or ``hf:OWNER/REPOSITORY/FILE.gguf``.
 
     `n_ctx` is the context in tokens; None takes what the model was trained with, at most
     `DEFAULT_N_CTX`. `n_gpu_layers` -1 puts all layers on the GPU. `chat_wrapper` is a chat wrapper, the
@@ -198,7 +199,7 @@ def load_model(
     Raises `FileError` if there is no such file or it isn't GGUF, `ModelError` with llama.cpp's reason if
     it can't be loaded, `OptionError` for an option that can't be.
     """
-    path = Path(path_or_name)
+    path = find_model(path_or_name)
     check_gguf(path)
     if isinstance(chat_wrapper, ChatWrapper) or chat_wrapper not in _BY_VOCABULARY:
         chat_wrapper = load_wrapper(chat_wrapper)
