@@ -109,7 +109,7 @@ def _is_dead_leaf(expression: Expression, lengths: Lengths) -> bool:
     return (
         not isinstance(expression, Reference)
         and not children(expression)
-        and (_shortest(expression, lengths) is None)
+        and (shortest_of(expression, lengths) is None)
     )
 
 
@@ -125,7 +125,7 @@ def shortest(tree: GrammarTree) -> Lengths:
     while waiting:
         name = next(iter(waiting))
         del waiting[name]
-        length = _shortest(tree.rules[name], lengths)
+        length = shortest_of(tree.rules[name], lengths)
         old = lengths[name]
         if length is not None and (old is None or length < old):
             lengths[name] = length
@@ -133,7 +133,7 @@ def shortest(tree: GrammarTree) -> Lengths:
     return lengths
 
 
-def _shortest(expression: Expression, lengths: Lengths) -> int | None:
+def shortest_of(expression: Expression, lengths: Lengths) -> int | None:
     match expression:
         case Literal(text):
             return None if any(c == "\0" or "\ud800" <= c <= "\udfff" for c in text) else len(text)
@@ -143,13 +143,13 @@ def _shortest(expression: Expression, lengths: Lengths) -> int | None:
         case Reference(name):
             return lengths.get(name)
         case Sequence(items):
-            parts = [_shortest(item, lengths) for item in items]
+            parts = [shortest_of(item, lengths) for item in items]
             return None if None in parts else sum(part for part in parts if part is not None)
         case Alternation(options):
-            found = [n for option in options if (n := _shortest(option, lengths)) is not None]
+            found = [n for option in options if (n := shortest_of(option, lengths)) is not None]
             return min(found, default=None)
         case Repetition(item, minimum, _):
-            length = _shortest(item, lengths)
+            length = shortest_of(item, lengths)
             return 0 if minimum == 0 else None if length is None else length * minimum
         case _:
             assert_never(expression)
@@ -163,7 +163,7 @@ def _bad_repetitions(rule: str, expression: Expression, lengths: Lengths) -> Ite
         if maximum is not None and maximum < minimum:
             yield Hazard(rule, f"{{{minimum},{maximum}}} asks for more than it allows.", "Swap the bounds.")
             continue
-        if maximum is None and _shortest(current.item, lengths) == 0:
+        if maximum is None and shortest_of(current.item, lengths) == 0:
             yield Hazard(
                 rule, "it repeats without end what may be empty.", "Let the repeated part take text."
             )
@@ -213,7 +213,7 @@ def _left_corners(expression: Expression, lengths: Lengths) -> list[str]:
             found: list[str] = []
             for item in items:
                 found += _left_corners(item, lengths)
-                if _shortest(item, lengths) != 0:
+                if shortest_of(item, lengths) != 0:
                     break
             return found
         case _:
