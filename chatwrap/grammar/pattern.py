@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from chatwrap.errors import GrammarError
-from chatwrap.grammar.charset import Ranges, complement, intersection, union
 from chatwrap.grammar.charset import EVERY as EVERY_CHARACTER
+from chatwrap.grammar.charset import Ranges, complement, intersection, union
 
 MAX_COPIES = 5000
 
@@ -317,7 +317,9 @@ def _category(name: str) -> Ranges | None:
         return EVERY_CHARACTER
     table = _categories()
     found = [r for category, ranges in table.items() if category.startswith(name) for r in ranges]
-    return intersection(union(found), EVERY_CHARACTER) if re.fullmatch("[A-Z][a-z]?", name) and found else None
+    return (
+        intersection(union(found), EVERY_CHARACTER) if re.fullmatch("[A-Z][a-z]?", name) and found else None
+    )
 
 
 @lru_cache(maxsize=1)

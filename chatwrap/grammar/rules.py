@@ -105,6 +105,9 @@ class RuleBook:
             self.rules[known.name] = expression
         return known
 
+    def ref(self, name: str) -> Reference:
+        return Reference(name)
+
     def shared(self, name: str) -> Reference:
         """A reference to one of `TEXT_RULES`, put into the book with what it refers to."""
         todo = [name]
