@@ -34,6 +34,7 @@ _QUERY = f"(?:{_PATH_CHARACTER}|[/?])"
 _TAIL = f"(?:\\?{_QUERY}*)?(?:#{_QUERY}*)?"
 _SCHEME = "[a-zA-Z][a-zA-Z0-9+.-]*:"
 _POINTER = "(?:/(?:[^~/]|~[01])*)*"
+_DAYS = "(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)"
 _CLOCK = "T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)"
 
 
@@ -51,7 +52,7 @@ _PATTERNS: dict[str, str] = {
     "date": _DATE,
     "time": _TIME,
     "date-time": f"{_DATE}[Tt]{_TIME}",
-    "duration": f"P(?:[0-9]+W|(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)(?:{_CLOCK})?|{_CLOCK})",
+    "duration": f"P(?:[0-9]+W|{_DAYS}(?:{_CLOCK})?|{_CLOCK})",
     "uuid": f"{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}",
     "ipv4": f"(?:{_BYTE}\\.){{3}}{_BYTE}",
     "ipv6": _ipv6(),

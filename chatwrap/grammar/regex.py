@@ -51,7 +51,7 @@ def regex_tree(source: str) -> GrammarTree:
     """The grammar of the texts in which a regular expression finds a match.
 
     >>> print(regex_tree("^[ab]$"))
-    root ::= [ab]
+    root ::= [a-b]
     """
     book = RuleBook()
     book.rules["root"] = book.plain_text(compile_pattern(source))

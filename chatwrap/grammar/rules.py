@@ -67,7 +67,8 @@ TEXT_RULES: dict[str, Expression] = {
     "char": alternation([
         CharClass(_MUST_ESCAPE, negated=True),
         sequence(Literal("\\"), alternation([
-            CharClass(union((ord(c), ord(c)) for c in '"\\/bfnrt')), sequence(Literal("u"), Reference("code-unit")),
+            CharClass(union((ord(c), ord(c)) for c in '"\\/bfnrt')),
+            sequence(Literal("u"), Reference("code-unit")),
         ])),
     ]),
     "code-unit": alternation([
@@ -169,12 +170,15 @@ class RuleBook:
         """The finished grammar: reachable rules that can match, none that merely rename another."""
         rules = _without_unit_cycles(self.rules)
         lengths = shortest(GrammarTree(rules))
+        meant = {name: _meant(name, rules) for name in rules}
         kept: dict[str, Expression] = {}
         todo = ["root"]
         while todo:
             name = todo.pop()
             if name not in kept:
-                kept[name] = _pruned(rules[name], lengths)
+                source = meant[name] if name == "root" else Reference(name)
+                expression = rules[source.name] if isinstance(source, Reference) else source
+                kept[name] = _pruned(expression, lengths, meant)
                 todo.extend(references(kept[name]))
         return GrammarTree(kept)
 
@@ -284,19 +288,29 @@ class _AutomatonWriter:
         return "".join(word), state
 
 
-def _pruned(expression: Expression, lengths: Lengths) -> Expression:
-    """The expression without options that can never match."""
+def _meant(name: str, rules: dict[str, Expression]) -> Expression:
+    """What a reference to the rule comes to: the last of a chain of mere renamings, or its literal."""
+    expression = rules[name]
+    while isinstance(expression, Reference):
+        name, expression = expression.name, rules[expression.name]
+    return expression if isinstance(expression, Literal) and expression.text else Reference(name)
+
+
+def _pruned(expression: Expression, lengths: Lengths, meant: dict[str, Expression]) -> Expression:
+    """The expression without options that can never match, renamings resolved."""
     match expression:
+        case Reference(name):
+            return meant[name]
         case Alternation(options):
             return alternation(
-                _pruned(o, lengths) for o in options if shortest_of(o, lengths) is not None
+                _pruned(o, lengths, meant) for o in options if shortest_of(o, lengths) is not None
             )  # fmt: skip
         case Sequence(items):
-            return sequence(*(_pruned(item, lengths) for item in items))
+            return sequence(*(_pruned(item, lengths, meant) for item in items))
         case Repetition(item, minimum, maximum):
             if shortest_of(item, lengths) is None:
                 return EMPTY if minimum == 0 else NEVER
-            return Repetition(_pruned(item, lengths), minimum, maximum)
+            return Repetition(_pruned(item, lengths, meant), minimum, maximum)
         case _:
             return expression
 

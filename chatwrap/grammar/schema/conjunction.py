@@ -15,43 +15,13 @@ from chatwrap.grammar.schema.document import Document, Node
 from chatwrap.grammar.schema.negation import Negation
 from chatwrap.grammar.schema.overlap import Overlap
 
-_LEAF_KEYWORDS = frozenset(
-    [
-        "type",
-        "enum",
-        "const",
-        "minLength",
-        "maxLength",
-        "pattern",
-        "format",
-        "minimum",
-        "maximum",
-        "exclusiveMinimum",
-        "exclusiveMaximum",
-        "multipleOf",
-        "properties",
-        "patternProperties",
-        "required",
-        "additionalProperties",
-        "propertyNames",
-        "minProperties",
-        "maxProperties",
-        "unevaluatedProperties",
-        "items",
-        "prefixItems",
-        "additionalItems",
-        "unevaluatedItems",
-        "minItems",
-        "maxItems",
-        "uniqueItems",
-        "contains",
-        "!enum",
-        "!pattern",
-        "!format",
-        "!integer",
-        "!multipleOf",
-    ]
-)
+_LEAF_KEYWORDS = frozenset([
+    "type", "enum", "const", "minLength", "maxLength", "pattern", "format", "minimum", "maximum",
+    "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "properties", "patternProperties", "required",
+    "additionalProperties", "propertyNames", "minProperties", "maxProperties", "unevaluatedProperties",
+    "items", "prefixItems", "additionalItems", "unevaluatedItems", "minItems", "maxItems",
+    "uniqueItems", "contains", "!enum", "!pattern", "!format", "!integer", "!multipleOf",
+])  # fmt: skip
 MAX_EXCLUSIVE = 24
 
 

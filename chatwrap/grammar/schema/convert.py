@@ -23,7 +23,7 @@ from chatwrap.grammar.gbnf import Literal as Text
 from chatwrap.grammar.rules import RuleBook
 from chatwrap.grammar.safety import hazards
 from chatwrap.grammar.schema.arrays import Arrays
-from chatwrap.grammar.schema.conjunction import Choice, Conjunctions, Element, Flat
+from chatwrap.grammar.schema.conjunction import Conjunctions, Element, Flat
 from chatwrap.grammar.schema.document import TYPES, Document, Node
 from chatwrap.grammar.schema.equality import identity
 from chatwrap.grammar.schema.evaluation import Evaluation
@@ -180,7 +180,7 @@ class _Converter:
                  is_integer: bool) -> Expression:  # fmt: skip
         match name:
             case "null" | "boolean":
-                words = {"null": [None], "boolean": [True, False]}[name]
+                words: list[bool | None] = [None] if name == "null" else [True, False]
                 return self.scalars.constants(word for word in words if identity(word) not in excluded)
             case "number":
                 return self.scalars.number(leaves, is_integer=is_integer)
@@ -231,6 +231,3 @@ class _Converter:
     def _bracketed(self, opening: str, item: Expression, comma: Expression, closing: str) -> Expression:
         full = sequence(item, Repetition(sequence(comma, item), 0), self.layout.inside, Text(closing))
         return sequence(Text(opening), self.layout.inside, Alternation((full, Text(closing))))
-
-
-__all__ = ["Choice", "Options", "convert"]

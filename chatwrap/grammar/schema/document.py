@@ -16,34 +16,15 @@ from chatwrap.grammar.schema.report import Recorder
 TYPES = ("null", "boolean", "number", "string", "array", "object")
 MAX_DEPTH = 1500
 
-_ANNOTATIONS = frozenset(
-    [
-        "title",
-        "description",
-        "default",
-        "examples",
-        "example",
-        "$comment",
-        "$schema",
-        "$id",
-        "id",
-        "$defs",
-        "definitions",
-        "$anchor",
-        "deprecated",
-        "readOnly",
-        "writeOnly",
-        "contentEncoding",
-        "contentMediaType",
-        "contentSchema",
-        "$vocabulary",
-        "discriminator",
-        "externalDocs",
-        "xml",
-    ]
-)
+_ANNOTATIONS = frozenset([
+    "title", "description", "default", "examples", "example", "$comment", "$schema", "$id", "id",
+    "$defs", "definitions", "$anchor", "deprecated", "readOnly", "writeOnly", "contentEncoding",
+    "contentMediaType", "contentSchema", "$vocabulary", "discriminator", "externalDocs", "xml",
+])  # fmt: skip
 # Applicators that say nothing without a neighbour, and drafts' spellings read with their keyword.
-_HELPERS = frozenset(["then", "else", "additionalItems", "minContains", "maxContains", "nullable"])
+_HELPERS = frozenset([
+    "then", "else", "additionalItems", "minContains", "maxContains", "nullable",
+])  # fmt: skip
 
 
 def _is_count(value: object) -> bool:
@@ -110,7 +91,8 @@ KEYWORDS: dict[str, Callable[[object], bool]] = {
     "contains": _is_schema, "minContains": _is_count, "maxContains": _is_count,
     "anyOf": _is_schema_list, "oneOf": _is_schema_list, "allOf": _is_schema_list, "not": _is_schema,
     "if": _is_schema, "then": _is_schema, "else": _is_schema,
-    "$ref": _is_text, "$dynamicRef": _is_text, "$recursiveRef": _is_text, "nullable": lambda v: isinstance(v, bool),
+    "$ref": _is_text, "$dynamicRef": _is_text, "$recursiveRef": _is_text,
+    "nullable": lambda v: isinstance(v, bool),
 }  # fmt: skip
 
 
@@ -189,7 +171,7 @@ class Document:
             self._kept.append(raw)
         return found
 
-    def make(self, raw: Mapping[str, Any] | bool, path: str) -> Node:
+    def make(self, raw: Mapping[str, Any] | bool, path: str) -> Node:  # noqa: FBT001
         """A node that the conversion needs and the schema doesn't spell out; values may be nodes."""
         return Node(raw, path, "", is_made=True)
 

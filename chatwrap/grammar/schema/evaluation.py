@@ -9,7 +9,7 @@ from chatwrap.errors import GrammarError
 from chatwrap.grammar.automaton import TooManyStatesError
 from chatwrap.grammar.formats import format_automaton
 from chatwrap.grammar.regex import compile_pattern
-from chatwrap.grammar.schema.conjunction import Choice, Conjunctions, Element, Leaf
+from chatwrap.grammar.schema.conjunction import Conjunctions, Element
 from chatwrap.grammar.schema.document import Node
 from chatwrap.grammar.schema.equality import has_type, identity, type_of
 from chatwrap.grammar.schema.numbers import decimal_of
@@ -180,6 +180,3 @@ def value_schemas(
     if not found and "additionalProperties" in keywords:
         found.append(document.child(node, "additionalProperties"))
     return found
-
-
-__all__ = ["Choice", "Evaluation", "Leaf", "items_of", "value_schemas"]

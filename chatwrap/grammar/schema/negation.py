@@ -10,27 +10,10 @@ from chatwrap.grammar.schema.document import TYPES, Document, Node
 
 MAX_DEPTH = 12
 MAX_ALTERNATIVES = 48
-_SILENT = frozenset(
-    [
-        "title",
-        "description",
-        "default",
-        "examples",
-        "example",
-        "$comment",
-        "$schema",
-        "$id",
-        "id",
-        "$defs",
-        "definitions",
-        "$anchor",
-        "deprecated",
-        "readOnly",
-        "writeOnly",
-        "then",
-        "else",
-    ]
-)
+_SILENT = frozenset([
+    "title", "description", "default", "examples", "example", "$comment", "$schema", "$id", "id",
+    "$defs", "definitions", "$anchor", "deprecated", "readOnly", "writeOnly", "then", "else",
+])  # fmt: skip
 
 
 class Negation:
@@ -50,7 +33,7 @@ class Negation:
             self._known[id(node)] = self._negated(node, depth)
         return self._known[id(node)]
 
-    def _make(self, node: Node, keywords: dict[str, Any] | bool) -> Node:
+    def _make(self, node: Node, keywords: dict[str, Any] | bool) -> Node:  # noqa: FBT001
         return self.document.make(keywords, node.path)
 
     def _negated(self, node: Node, depth: int) -> list[Node] | None:

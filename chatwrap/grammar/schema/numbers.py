@@ -5,12 +5,11 @@ A bounded number is written without an exponent, an integer without a fraction.
 
 from __future__ import annotations
 
-from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
 
-from chatwrap.grammar.automaton import Automaton, Row, TooManyStatesError, explore
+from chatwrap.grammar.automaton import Automaton, TooManyStatesError, explore
 from chatwrap.grammar.regex import compile_pattern
 
 Order = Literal["less", "equal", "greater"]
@@ -152,21 +151,3 @@ def multiples(step: Fraction) -> Automaton | None:
         return compile_pattern(DECIMAL) & explore(start, moves, accepts)
     except TooManyStatesError:
         return None
-
-
-def number_text(value: float | Decimal) -> str:
-    """The digits of a finite number without exponent."""
-    return format(Decimal(repr(value)) if isinstance(value, float) else Decimal(value), "f")
-
-
-__all__ = [
-    "DECIMAL",
-    "FRACTIONAL",
-    "INTEGER",
-    "NUMBER",
-    "Row",
-    "bounded",
-    "decimal_of",
-    "multiples",
-    "number_text",
-]

@@ -102,5 +102,5 @@ class Overlap:
         for name in keywords.get("properties", ()):
             facts.properties.setdefault(name, []).append(self.document.child(node, "properties", name))
         if keywords.get("additionalProperties") is False and not keywords.get("patternProperties"):
-            names = set(keywords.get("properties", ()))
-            facts.allowed = names if facts.allowed is None else facts.allowed & names
+            allowed = set(keywords.get("properties", ()))
+            facts.allowed = allowed if facts.allowed is None else facts.allowed & allowed
