@@ -89,14 +89,17 @@ def sequence(*items: Expression) -> Expression:
 
 
 def alternation(options: Iterable[Expression]) -> Expression:
-    """One of the options, in normal form: flat, no option twice, none that can't match."""
-    flat: dict[Expression, None] = {}
+    """One of the options, in normal form: flat, no single part twice, none that can't match."""
+    flat: list[Expression] = []
+    seen: set[Expression] = set()
     for option in options:
-        parts = option.options if isinstance(option, Alternation) else (option,)
-        flat.update(dict.fromkeys(parts))
-    if len(flat) == 1:
-        return next(iter(flat))
-    return Alternation(tuple(flat))
+        for part in option.options if isinstance(option, Alternation) else (option,):
+            if not isinstance(part, Literal | CharClass | Reference):
+                flat.append(part)
+            elif part not in seen:
+                seen.add(part)
+                flat.append(part)
+    return flat[0] if len(flat) == 1 else Alternation(tuple(flat))
 
 
 def optional(item: Expression) -> Expression:

@@ -29,11 +29,11 @@ from chatwrap.grammar.gbnf import (
     references,
     sequence,
 )
-from chatwrap.grammar.safety import Lengths, shortest, shortest_of
+from chatwrap.grammar.safety import takes
 
 # llama.cpp unfolds a repetition into as many rules; longer ones are built from blocks.
 BLOCK = 1000
-MAX_INLINE = 30
+MAX_INLINE = 8
 
 _MUST_ESCAPE: Ranges = union([(0, 0x1F), (34, 34), (92, 92)])
 _RAW: Ranges = complement(_MUST_ESCAPE)
@@ -169,16 +169,18 @@ class RuleBook:
     def tree(self) -> GrammarTree:
         """The finished grammar: reachable rules that can match, none that merely rename another."""
         rules = _without_unit_cycles(self.rules)
-        lengths = shortest(GrammarTree(rules))
-        meant = {name: _meant(name, rules) for name in rules}
+        takes_what = takes(GrammarTree(rules))
+        meant = {name: _meant(name, rules) if takes_what[name] is not None else NEVER for name in rules}
         kept: dict[str, Expression] = {}
         todo = ["root"]
         while todo:
             name = todo.pop()
             if name not in kept:
                 source = meant[name] if name == "root" else Reference(name)
+                if source == NEVER:
+                    return GrammarTree({"root": NEVER})
                 expression = rules[source.name] if isinstance(source, Reference) else source
-                kept[name] = _pruned(expression, lengths, meant)
+                kept[name] = _pruned(expression, meant)
                 todo.extend(references(kept[name]))
         return GrammarTree(kept)
 
@@ -296,21 +298,21 @@ def _meant(name: str, rules: dict[str, Expression]) -> Expression:
     return expression if isinstance(expression, Literal) and expression.text else Reference(name)
 
 
-def _pruned(expression: Expression, lengths: Lengths, meant: dict[str, Expression]) -> Expression:
-    """The expression without options that can never match, renamings resolved."""
+def _pruned(expression: Expression, meant: dict[str, Expression]) -> Expression:
+    """The expression without parts that can never match, renamings resolved."""
     match expression:
         case Reference(name):
             return meant[name]
         case Alternation(options):
-            return alternation(
-                _pruned(o, lengths, meant) for o in options if shortest_of(o, lengths) is not None
-            )  # fmt: skip
+            pruned = [_pruned(option, meant) for option in options]
+            return alternation(option for option in pruned if option != NEVER)
         case Sequence(items):
-            return sequence(*(_pruned(item, lengths, meant) for item in items))
+            return sequence(*[_pruned(item, meant) for item in items])
         case Repetition(item, minimum, maximum):
-            if shortest_of(item, lengths) is None:
+            kept = _pruned(item, meant)
+            if kept == NEVER:
                 return EMPTY if minimum == 0 else NEVER
-            return Repetition(_pruned(item, lengths, meant), minimum, maximum)
+            return Repetition(kept, minimum, maximum)
         case _:
             return expression
 

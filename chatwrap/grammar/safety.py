@@ -8,8 +8,10 @@ first. All checks together cost time linear in the size of the tree.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import assert_never
 
 from chatwrap.grammar.charset import EVERY, complement, intersection, union
@@ -33,7 +35,7 @@ MAX_ELEMENTS = 2_000_000
 MAX_LEFT_VISITS = 1_000_000
 MAX_DEPTH = 200
 
-Lengths = dict[str, int | None]
+Takes = dict[str, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +58,11 @@ def hazards(tree: GrammarTree) -> list[Hazard]:
     found = list(_undefined(tree)) or list(_too_deep(tree))
     if found:
         return found
-    lengths = shortest(tree)
-    found = _unmatchable(tree, lengths)
+    known = takes(tree)
+    found = _unmatchable(tree, known)
     for name, expression in tree.rules.items():
-        found += _bad_repetitions(name, expression, lengths)
-    found += _left_recursion(tree, lengths)
+        found += _bad_repetitions(name, expression, known)
+    found += _left_recursion(tree, known)
     return found or _too_large(tree)
 
 
@@ -85,13 +87,13 @@ def _too_deep(tree: GrammarTree) -> Iterator[Hazard]:
             )
 
 
-def _unmatchable(tree: GrammarTree, lengths: Lengths) -> list[Hazard]:
+def _unmatchable(tree: GrammarTree, known: Takes) -> list[Hazard]:
     endless = "it can never match: every way through it needs itself or an empty class."
     found: list[Hazard] = []
     for rule, expression in tree.rules.items():
-        if lengths[rule] is None:
+        if known[rule] is None:
             found.append(Hazard(rule, endless, "Give it a way to end."))
-        elif any(_is_dead_leaf(part, lengths) for part in _parts(expression)):
+        elif any(_is_dead_leaf(part, known) for part in _parts(expression)):
             stuck = "Remove it: the model would get stuck."
             found.append(Hazard(rule, "a part of it can never match.", stuck))
     return found
@@ -105,17 +107,17 @@ def _parts(expression: Expression) -> Iterator[Expression]:
         stack.extend(children(current))
 
 
-def _is_dead_leaf(expression: Expression, lengths: Lengths) -> bool:
+def _is_dead_leaf(expression: Expression, known: Takes) -> bool:
     return (
         not isinstance(expression, Reference)
         and not children(expression)
-        and (shortest_of(expression, lengths) is None)
+        and (take_of(expression, known) is None)
     )
 
 
-def shortest(tree: GrammarTree) -> Lengths:
-    """The fewest characters that each rule matches, or None for a rule that never matches."""
-    lengths: Lengths = dict.fromkeys(tree.rules)
+def takes(tree: GrammarTree) -> Takes:
+    """What each rule must take: 0 if it may be empty, 1 if it takes text, None if it never matches."""
+    found: Takes = dict.fromkeys(tree.rules)
     users: dict[str, list[str]] = {name: [] for name in tree.rules}
     for name, expression in tree.rules.items():
         for used in set(references(expression)):
@@ -123,39 +125,52 @@ def shortest(tree: GrammarTree) -> Lengths:
                 users[used].append(name)
     waiting = dict.fromkeys(tree.rules)
     while waiting:
-        name = next(iter(waiting))
-        del waiting[name]
-        length = shortest_of(tree.rules[name], lengths)
-        old = lengths[name]
-        if length is not None and (old is None or length < old):
-            lengths[name] = length
+        name, _ = waiting.popitem()
+        taken, old = take_of(tree.rules[name], found), found[name]
+        if taken is not None and (old is None or taken < old):
+            found[name] = taken
             waiting.update(dict.fromkeys(users[name]))
-    return lengths
+    return found
 
 
-def shortest_of(expression: Expression, lengths: Lengths) -> int | None:
+_UNMATCHABLE = re.compile("[\0\ud800-\udfff]")
+
+
+def take_of(expression: Expression, known: Takes) -> int | None:
+    """What an expression must take, with what its rules must take as `known`; see `takes`."""
     match expression:
         case Literal(text):
-            return None if any(c == "\0" or "\ud800" <= c <= "\udfff" for c in text) else len(text)
-        case CharClass(ranges, negated):
-            members = complement(union(ranges)) if negated else intersection(union(ranges), EVERY)
-            return 1 if any(high > 0 for _, high in members) else None
+            return None if _UNMATCHABLE.search(text) else 1 if text else 0
+        case CharClass():
+            return 1 if _has_characters(expression) else None
         case Reference(name):
-            return lengths.get(name)
+            return known.get(name)
         case Sequence(items):
-            parts = [shortest_of(item, lengths) for item in items]
-            return None if None in parts else sum(part for part in parts if part is not None)
+            parts = [take_of(item, known) for item in items]
+            return None if None in parts else 1 if 1 in parts else 0
         case Alternation(options):
-            found = [n for option in options if (n := shortest_of(option, lengths)) is not None]
-            return min(found, default=None)
+            best: int | None = None
+            for option in options:
+                taken = take_of(option, known)
+                if taken == 0:
+                    return 0
+                best = taken if best is None else best
+            return best
         case Repetition(item, minimum, _):
-            length = shortest_of(item, lengths)
-            return 0 if minimum == 0 else None if length is None else length * minimum
+            return 0 if minimum == 0 else take_of(item, known)
         case _:
             assert_never(expression)
 
 
-def _bad_repetitions(rule: str, expression: Expression, lengths: Lengths) -> Iterator[Hazard]:
+@lru_cache(maxsize=4096)
+def _has_characters(part: CharClass) -> bool:
+    """Whether the class holds any character that llama.cpp can match (all but NUL)."""
+    members = union(part.ranges)
+    members = complement(members) if part.negated else intersection(members, EVERY)
+    return any(high > 0 for _, high in members)
+
+
+def _bad_repetitions(rule: str, expression: Expression, known: Takes) -> Iterator[Hazard]:
     for current in _parts(expression):
         if not isinstance(current, Repetition):
             continue
@@ -163,7 +178,7 @@ def _bad_repetitions(rule: str, expression: Expression, lengths: Lengths) -> Ite
         if maximum is not None and maximum < minimum:
             yield Hazard(rule, f"{{{minimum},{maximum}}} asks for more than it allows.", "Swap the bounds.")
             continue
-        if maximum is None and shortest_of(current.item, lengths) == 0:
+        if maximum is None and take_of(current.item, known) == 0:
             yield Hazard(
                 rule, "it repeats without end what may be empty.", "Let the repeated part take text."
             )
@@ -198,7 +213,7 @@ def _generated(expression: Expression) -> int:
             assert_never(expression)
 
 
-def _left_corners(expression: Expression, lengths: Lengths) -> list[str]:
+def _left_corners(expression: Expression, known: Takes) -> list[str]:
     """The rules that an expression may enter before it takes any text."""
     match expression:
         case Literal() | CharClass():
@@ -206,26 +221,26 @@ def _left_corners(expression: Expression, lengths: Lengths) -> list[str]:
         case Reference(name):
             return [name]
         case Repetition(item):
-            return _left_corners(item, lengths)
+            return _left_corners(item, known)
         case Alternation(options):
-            return [name for option in options for name in _left_corners(option, lengths)]
+            return [name for option in options for name in _left_corners(option, known)]
         case Sequence(items):
             found: list[str] = []
             for item in items:
-                found += _left_corners(item, lengths)
-                if shortest_of(item, lengths) != 0:
+                found += _left_corners(item, known)
+                if take_of(item, known) != 0:
                     break
             return found
         case _:
             assert_never(expression)
 
 
-def _left_recursion(tree: GrammarTree, lengths: Lengths) -> list[Hazard]:
+def _left_recursion(tree: GrammarTree, known: Takes) -> list[Hazard]:
     """Rules that reach themselves before they take text, and left corners too many to check.
 
     llama.cpp walks every path of left corners again, so their number is bounded as well.
     """
-    corners = {name: _left_corners(expression, lengths) for name, expression in tree.rules.items()}
+    corners = {name: _left_corners(expression, known) for name, expression in tree.rules.items()}
     visits: dict[str, int] = {}
     open_rules: set[str] = set()
     for start in tree.rules:

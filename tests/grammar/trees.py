@@ -17,7 +17,6 @@ from chatwrap.grammar.gbnf import (
     Repetition,
     Sequence,
 )
-from chatwrap.grammar.safety import Lengths, shortest
 
 NAMES = ["root", "a", "b-c", "x9"]
 _characters = st.one_of(
@@ -50,6 +49,8 @@ def _compound(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Express
 expressions = st.recursive(_leaves, _compound, max_leaves=6)
 trees = st.fixed_dictionaries({name: expressions for name in NAMES}).map(GrammarTree)
 
+Lengths = dict[str, int]
+
 _POOL = [*map(chr, range(1, 128)), *"éя漢😀 "]
 
 
@@ -61,7 +62,7 @@ def sample(tree: GrammarTree, seed: int, budget: int = 120) -> str:
 class _Sampler:
     def __init__(self, tree: GrammarTree, rng: random.Random, budget: int) -> None:
         self.tree, self.rng, self.budget = tree, rng, budget
-        self.lengths: Lengths = shortest(tree)
+        self.lengths = shortest(tree)
         self.out: list[str] = []
         self.n_steps = 0
 
@@ -121,10 +122,23 @@ def _cost(expression: Expression, lengths: Lengths) -> int:
         case CharClass():
             return 1
         case Reference(name):
-            return 1 + (lengths[name] or 0)
+            return 1 + lengths.get(name, 10**6)
         case Sequence(items):
             return sum(_cost(item, lengths) for item in items)
         case Alternation(options):
             return min(_cost(option, lengths) for option in options)
         case Repetition(item, minimum):
             return minimum * _cost(item, lengths)
+
+
+def shortest(tree: GrammarTree) -> Lengths:
+    """About how much text each rule takes at least; grows with each rule that is entered."""
+    lengths: Lengths = {}
+    changed = True
+    while changed:
+        changed = False
+        for name, expression in reversed(tree.rules.items()):
+            cost = min(_cost(expression, lengths), 10**6)
+            if cost < lengths.get(name, 10**6):
+                lengths[name], changed = cost, True
+    return lengths
