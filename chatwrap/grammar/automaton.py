@@ -155,6 +155,33 @@ def _product(first: Automaton, second: Automaton, accept: Callable[[bool, bool],
 
 def of_words(words: Iterable[str]) -> Automaton:
     """Exactly these words, prefixes and endings shared. Cost linear in their characters."""
+    trie, ends = _trie(words)
+    rows = [
+        row_of([(((ord(c), ord(c)),), target) for c, target in moves.items()]) if moves else NO_MOVES
+        for moves in trie
+    ]
+    return minimal(rows, [state in ends for state in range(len(trie))])
+
+
+def without_words(words: Iterable[str]) -> Automaton:
+    """Every text but these words: what `ANYTHING` less `of_words` is, made at once."""
+    trie, ends = _trie(words)
+    other = len(trie)
+    rows = []
+    for moves in trie:
+        row: list[tuple[int, int]] = [(0, other), (0xD800, DEAD), (0xE000, other)]
+        for character, target in moves.items():
+            code_point = ord(character)
+            row.append((code_point, target))
+            if code_point not in (0xD7FF, MAX_CODE_POINT) and chr(code_point + 1) not in moves:
+                row.append((code_point + 1, other))
+        rows.append(tuple(sorted(dict(row).items())))
+    rows.append(((0, other), (0xD800, DEAD), (0xE000, other)))
+    return minimal(rows, [state not in ends for state in range(other + 1)])
+
+
+def _trie(words: Iterable[str]) -> tuple[list[dict[str, int]], set[int]]:
+    """The moves of each state of the words' tree, and the states in which a word ends."""
     trie: list[dict[str, int]] = [{}]
     ends: set[int] = set()
     for word in words:
@@ -164,11 +191,7 @@ def of_words(words: Iterable[str]) -> Automaton:
             if state == len(trie):
                 trie.append({})
         ends.add(state)
-    rows = [
-        row_of([(((ord(c), ord(c)),), target) for c, target in sorted(moves.items())]) if moves else NO_MOVES
-        for moves in trie
-    ]
-    return minimal(rows, [state in ends for state in range(len(trie))])
+    return trie, ends
 
 
 def of_lengths(minimum: int, maximum: int | None) -> Automaton:

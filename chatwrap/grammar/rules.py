@@ -26,10 +26,11 @@ from chatwrap.grammar.gbnf import (
     Repetition,
     Sequence,
     alternation,
+    optional,
     references,
     sequence,
 )
-from chatwrap.grammar.safety import takes
+from chatwrap.grammar.safety import Takes, takes
 
 # llama.cpp unfolds a repetition into as many rules; longer ones are built from blocks.
 BLOCK = 1000
@@ -41,6 +42,7 @@ _NON_ASCII: Ranges = intersection(((0x80, MAX_CODE_POINT),), EVERY)
 _SHORT_ESCAPES = {34: '"', 92: "\\", 8: "b", 9: "t", 10: "n", 12: "f", 13: "r"}
 
 _HEX = CharClass(((48, 57), (65, 70), (97, 102)))
+_DIGIT = CharClass(((48, 57),))
 _D = CharClass(((68, 68), (100, 100)))
 
 
@@ -61,8 +63,9 @@ _ABOVE_ASCII = alternation([
     _ABOVE_LATIN, _PAIR,
 ])  # fmt: skip
 
-# The rules of RFC 8259 strings. An escaped surrogate stands only in a pair, so that one `char` is one
-# code point.
+# The rules of RFC 8259 strings and numbers. Numbers stay below 1e308 and within 31 digits on each
+# side of the point: a model can't run away in digits. An escaped surrogate stands only in a pair, so
+# that one `char` is one code point.
 TEXT_RULES: dict[str, Expression] = {
     "char": alternation([
         CharClass(_MUST_ESCAPE, negated=True),
@@ -75,16 +78,33 @@ TEXT_RULES: dict[str, Expression] = {
         _not_surrogate(((48, 57), (65, 67), (69, 70), (97, 99), (101, 102))), _PAIR,
     ]),
     "escaped-non-ascii": sequence(Literal("\\u"), _ABOVE_ASCII),
+    "whole": alternation([Literal("0"), sequence(CharClass(((49, 57),)), Repetition(_DIGIT, 0, 30))]),
+    "integer": sequence(optional(Literal("-")), Reference("whole")),
+    "number": sequence(
+        optional(Literal("-")), Reference("whole"),
+        optional(sequence(Literal("."), Repetition(_DIGIT, 1, 30))), optional(Reference("exponent")),
+    ),
+    "exponent": sequence(
+        CharClass(((69, 69), (101, 101))), optional(CharClass(((43, 43), (45, 45)))),
+        alternation([
+            Repetition(_DIGIT, 1, 2), sequence(CharClass(((49, 50),)), _DIGIT, _DIGIT),
+            sequence(Literal("30"), CharClass(((48, 55),))),
+        ]),
+    ),
     "string": sequence(Literal('"'), Repetition(Reference("char"), 0), Literal('"')),
 }  # fmt: skip
 
 
 @dataclass(slots=True)
 class RuleBook:
-    """Rules being written. `max_rules` bounds them; past it `SchemaError` is raised."""
+    """Rules being written. `max_rules` bounds them; past it `SchemaError` is raised.
+
+    `takes` is what each rule must take, once `tree` has been called (`safety.takes`).
+    """
 
     rules: dict[str, Expression] = field(default_factory=dict)
     max_rules: int = 100_000
+    takes: Takes = field(default_factory=dict)
     _known: dict[Expression, Reference] = field(default_factory=dict)
     _automata: dict[tuple[Automaton, bool], Expression] = field(default_factory=dict)
     _n_names: int = 0
@@ -105,9 +125,6 @@ class RuleBook:
             known = self._known[expression] = Reference(self.new_name(hint))
             self.rules[known.name] = expression
         return known
-
-    def ref(self, name: str) -> Reference:
-        return Reference(name)
 
     def shared(self, name: str) -> Reference:
         """A reference to one of `TEXT_RULES`, put into the book with what it refers to."""
@@ -169,8 +186,8 @@ class RuleBook:
     def tree(self) -> GrammarTree:
         """The finished grammar: reachable rules that can match, none that merely rename another."""
         rules = _without_unit_cycles(self.rules)
-        takes_what = takes(GrammarTree(rules))
-        meant = {name: _meant(name, rules) if takes_what[name] is not None else NEVER for name in rules}
+        self.takes = takes(GrammarTree(rules))
+        meant = {name: _meant(name, rules) if self.takes[name] is not None else NEVER for name in rules}
         kept: dict[str, Expression] = {}
         todo = ["root"]
         while todo:

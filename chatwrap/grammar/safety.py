@@ -48,89 +48,105 @@ class Hazard:
     about: str = ""
 
 
-def hazards(tree: GrammarTree) -> list[Hazard]:
+def hazards(tree: GrammarTree, known: Takes | None = None) -> list[Hazard]:
     """Everything in the tree that llama.cpp must not be given; empty if the grammar is safe.
+
+    `known`: what `takes` gives for the tree, if that has been worked out.
 
     >>> [print(h.rule, h.problem) for h in hazards(GrammarTree({"root": Reference("x")}))]
     root no rule is named 'x'.
     [None]
     """
-    found = list(_undefined(tree)) or list(_too_deep(tree))
+    parts: dict[str, list[Expression]] = {}
+    for rule, expression in tree.rules.items():
+        parts[rule], is_too_deep = _parts(expression)
+        if is_too_deep:
+            problem = f"groups are nested deeper than {MAX_DEPTH} levels."
+            return [Hazard(rule, problem, "Move inner groups into rules.")]
+    found = _undefined(tree, parts)
     if found:
         return found
-    known = takes(tree)
-    found = _unmatchable(tree, known)
-    for name, expression in tree.rules.items():
-        found += _bad_repetitions(name, expression, known)
+    known = takes(tree) if known is None else known
+    found = _unmatchable(parts, known)
+    for rule, inside in parts.items():
+        found += _bad_repetitions(rule, inside, known)
     found += _left_recursion(tree, known)
-    return found or _too_large(tree)
+    return found or _too_large(tree, parts)
 
 
-def _undefined(tree: GrammarTree) -> Iterator[Hazard]:
+def _parts(expression: Expression) -> tuple[list[Expression], bool]:
+    """Everything inside an expression, itself included, and whether it is nested too deep."""
+    found: list[Expression] = []
+    level = [expression]
+    for _ in range(MAX_DEPTH):
+        found += level
+        level = [part for current in level for part in children(current)]
+        if not level:
+            return found, False
+    return found, True
+
+
+def _undefined(tree: GrammarTree, parts: dict[str, list[Expression]]) -> list[Hazard]:
     if "root" not in tree.rules:
-        yield Hazard("", "no rule is named 'root'.", "Name the rule that matches everything 'root'.")
-    for rule, expression in tree.rules.items():
-        for name in dict.fromkeys(references(expression)):
-            if name not in tree.rules:
-                yield Hazard(rule, f"no rule is named {name!r}.", "Define it, or correct the name.", name)
+        return [Hazard("", "no rule is named 'root'.", "Name the rule that matches everything 'root'.")]
+    return [
+        Hazard(rule, f"no rule is named {name!r}.", "Define it, or correct the name.", name)
+        for rule, inside in parts.items()
+        for name in dict.fromkeys(part.name for part in inside if isinstance(part, Reference))
+        if name not in tree.rules
+    ]
 
 
-def _too_deep(tree: GrammarTree) -> Iterator[Hazard]:
-    for rule, expression in tree.rules.items():
-        level, depth = [expression], 0
-        while level and depth <= MAX_DEPTH:
-            level = [child for current in level for child in children(current)]
-            depth += 1
-        if level:
-            yield Hazard(
-                rule, f"groups are nested deeper than {MAX_DEPTH} levels.", "Move inner groups into rules."
-            )
-
-
-def _unmatchable(tree: GrammarTree, known: Takes) -> list[Hazard]:
+def _unmatchable(parts: dict[str, list[Expression]], known: Takes) -> list[Hazard]:
     endless = "it can never match: every way through it needs itself or an empty class."
     found: list[Hazard] = []
-    for rule, expression in tree.rules.items():
+    for rule, inside in parts.items():
         if known[rule] is None:
             found.append(Hazard(rule, endless, "Give it a way to end."))
-        elif any(_is_dead_leaf(part, known) for part in _parts(expression)):
+        elif any(_is_dead_leaf(part, known) for part in inside):
             stuck = "Remove it: the model would get stuck."
             found.append(Hazard(rule, "a part of it can never match.", stuck))
     return found
 
 
-def _parts(expression: Expression) -> Iterator[Expression]:
-    stack = [expression]
-    while stack:
-        current = stack.pop()
-        yield current
-        stack.extend(children(current))
-
-
-def _is_dead_leaf(expression: Expression, known: Takes) -> bool:
-    return (
-        not isinstance(expression, Reference)
-        and not children(expression)
-        and (take_of(expression, known) is None)
-    )
+def _is_dead_leaf(part: Expression, known: Takes) -> bool:
+    is_leaf = isinstance(part, Literal | CharClass) or part == Alternation(())
+    return is_leaf and take_of(part, known) is None
 
 
 def takes(tree: GrammarTree) -> Takes:
-    """What each rule must take: 0 if it may be empty, 1 if it takes text, None if it never matches."""
+    """What each rule must take: 0 if it may be empty, 1 if it takes text, None if it never matches.
+
+    Rules come after those that they refer to, so that a few passes settle all of them.
+    """
     found: Takes = dict.fromkeys(tree.rules)
-    users: dict[str, list[str]] = {name: [] for name in tree.rules}
-    for name, expression in tree.rules.items():
-        for used in set(references(expression)):
-            if used in users:
-                users[used].append(name)
-    waiting = dict.fromkeys(tree.rules)
-    while waiting:
-        name, _ = waiting.popitem()
-        taken, old = take_of(tree.rules[name], found), found[name]
-        if taken is not None and (old is None or taken < old):
-            found[name] = taken
-            waiting.update(dict.fromkeys(users[name]))
+    order = _dependencies_first(tree)
+    changed = True
+    while changed:
+        changed = False
+        for name in order:
+            if found[name] != 0 and (taken := take_of(tree.rules[name], found)) != found[name]:
+                found[name], changed = taken, True
+        order = [name for name in order if found[name] != 0] if changed else order
     return found
+
+
+def _dependencies_first(tree: GrammarTree) -> list[str]:
+    order: list[str] = []
+    seen: set[str] = set()
+    for start in tree.rules:
+        stack = [] if start in seen else [(start, references(tree.rules[start]))]
+        seen.add(start)
+        while stack:
+            name, rest = stack[-1]
+            following = next((used for used in rest if used not in seen and used in tree.rules), None)
+            if following is None:
+                order.append(name)
+                stack.pop()
+            else:
+                seen.add(following)
+                stack.append((following, references(tree.rules[following])))
+    return order
 
 
 _UNMATCHABLE = re.compile("[\0\ud800-\udfff]")
@@ -170,8 +186,8 @@ def _has_characters(part: CharClass) -> bool:
     return any(high > 0 for _, high in members)
 
 
-def _bad_repetitions(rule: str, expression: Expression, known: Takes) -> Iterator[Hazard]:
-    for current in _parts(expression):
+def _bad_repetitions(rule: str, inside: list[Expression], known: Takes) -> Iterator[Hazard]:
+    for current in inside:
         if not isinstance(current, Repetition):
             continue
         maximum, minimum = current.maximum, current.minimum
@@ -213,24 +229,23 @@ def _generated(expression: Expression) -> int:
             assert_never(expression)
 
 
-def _left_corners(expression: Expression, known: Takes) -> list[str]:
-    """The rules that an expression may enter before it takes any text."""
+def _enter(expression: Expression, known: Takes, corners: list[str]) -> bool:
+    """Adds the rules that an expression may enter before it takes any text; whether it may be empty."""
     match expression:
-        case Literal() | CharClass():
-            return []
+        case Literal(text):
+            return not text
+        case CharClass():
+            return False
         case Reference(name):
-            return [name]
-        case Repetition(item):
-            return _left_corners(item, known)
+            corners.append(name)
+            return known.get(name) == 0
+        case Repetition(item, minimum, _):
+            return _enter(item, known, corners) or minimum == 0
         case Alternation(options):
-            return [name for option in options for name in _left_corners(option, known)]
+            can_be_empty = [_enter(option, known, corners) for option in options]
+            return True in can_be_empty
         case Sequence(items):
-            found: list[str] = []
-            for item in items:
-                found += _left_corners(item, known)
-                if take_of(item, known) != 0:
-                    break
-            return found
+            return all(_enter(item, known, corners) for item in items)
         case _:
             assert_never(expression)
 
@@ -240,7 +255,9 @@ def _left_recursion(tree: GrammarTree, known: Takes) -> list[Hazard]:
 
     llama.cpp walks every path of left corners again, so their number is bounded as well.
     """
-    corners = {name: _left_corners(expression, known) for name, expression in tree.rules.items()}
+    corners: dict[str, list[str]] = {name: [] for name in tree.rules}
+    for name, expression in tree.rules.items():
+        _enter(expression, known, corners[name])
     visits: dict[str, int] = {}
     open_rules: set[str] = set()
     for start in tree.rules:
@@ -268,8 +285,13 @@ def _left_recursion(tree: GrammarTree, known: Takes) -> list[Hazard]:
     return []
 
 
-def _too_large(tree: GrammarTree) -> list[Hazard]:
-    sizes = {name: _elements(expression) for name, expression in tree.rules.items()}
+def _too_large(tree: GrammarTree, parts: dict[str, list[Expression]]) -> list[Hazard]:
+    sizes = {
+        rule: _elements(tree.rules[rule])
+        if any(isinstance(p, Repetition) for p in inside)
+        else 2 * len(inside)
+        for rule, inside in parts.items()
+    }
     total = sum(sizes.values())
     if total <= MAX_ELEMENTS:
         return []

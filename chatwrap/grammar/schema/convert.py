@@ -70,7 +70,7 @@ def convert(schema: Any, options: Options = Options()) -> tuple[GrammarTree, Rep
     tree = converter.tree()
     if options.unsupported == "error" and (faults := recorder.faults()):
         raise SchemaError(faults)
-    if found := hazards(tree):
+    if found := hazards(tree, converter.book.takes):
         raise SchemaError(
             Fault("$", f"the grammar would harm llama.cpp: {h.problem}", h.remedy) for h in found
         )

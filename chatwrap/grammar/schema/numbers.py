@@ -15,7 +15,6 @@ from chatwrap.grammar.regex import compile_pattern
 Order = Literal["less", "equal", "greater"]
 INTEGER = r"^-?(0|[1-9][0-9]{0,30})$"
 DECIMAL = r"^-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,30})?$"
-NUMBER = r"^-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,30})?([eE][+-]?([0-9]{1,2}|[12][0-9][0-9]|30[0-7]))?$"
 FRACTIONAL = r"^-?(0|[1-9][0-9]{0,30})\.[0-9]{0,30}[1-9]0*$"
 MAX_MULTIPLE_STATES = 4000
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from chatwrap.errors import GrammarError
-from chatwrap.grammar.automaton import ANYTHING, Automaton, TooManyStatesError, of_words
+from chatwrap.grammar.automaton import ANYTHING, Automaton, TooManyStatesError, of_words, without_words
 from chatwrap.grammar.gbnf import EMPTY, NEVER, Expression, Literal, Reference, alternation, sequence
 from chatwrap.grammar.regex import compile_pattern
 from chatwrap.grammar.rules import RuleBook
@@ -178,7 +178,9 @@ class Objects:
     def _key(self, names: Automaton | None, keys: _Keys) -> Expression:
         if not keys.named:
             return self.book.shared("string") if names is None else self.book.json_text(names)
-        return self.book.json_text((ANYTHING if names is None else names) - of_words(keys.named))
+        if names is None:
+            return self.book.json_text(without_words(keys.named))
+        return self.book.json_text(names - of_words(keys.named))
 
     def _allowed_names(self, keys: _Keys) -> Automaton | None:
         """The keys that ``propertyNames`` allows; None for all."""

@@ -137,11 +137,7 @@ class Scalars:
         """A JSON number for which all leaves hold."""
         parts, minus = self._number_parts(leaves)
         if not parts and not minus:
-            name = "integer" if is_integer else "number"
-            if name not in self.book.rules:
-                pattern = numbers.INTEGER if is_integer else numbers.NUMBER
-                self.book.rules[name] = self.book.plain_text(compile_pattern(pattern))
-            return self.book.ref(name)
+            return self.book.shared("integer" if is_integer else "number")
         automaton = compile_pattern(numbers.INTEGER if is_integer else numbers.DECIMAL)
         for part in parts:
             automaton = automaton & part
