@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from chatwrap.errors import GrammarError, UnknownNameError
+from chatwrap.errors import GrammarError, SchemaError, UnknownNameError
 from chatwrap.files import data_path, read_text
 from chatwrap.grammar.automaton import of_words
 from chatwrap.grammar.gbnf import GrammarTree
@@ -152,7 +152,7 @@ def _canonical(schema: Any) -> str:
     try:
         return json.dumps(schema)
     except (TypeError, ValueError, RecursionError) as error:
-        raise GrammarError.of("$", f"the schema isn't JSON: {error}.", "Pass plain JSON values.") from None
+        raise SchemaError.of("$", f"the schema isn't JSON: {error}.", "Pass plain JSON values.") from None
 
 
 @lru_cache(maxsize=256)
@@ -160,7 +160,7 @@ def _converted(text: str, options: Options) -> Grammar:
     try:
         schema = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise GrammarError.of("$", f"the schema isn't JSON: {error}.", "Pass a JSON Schema.") from None
+        raise SchemaError.of("$", f"the schema isn't JSON: {error}.", "Pass a JSON Schema.") from None
     tree, report = convert(schema, options)
     return Grammar(tree, schema, report)
 

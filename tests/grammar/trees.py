@@ -47,7 +47,7 @@ def _compound(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Express
 
 
 expressions = st.recursive(_leaves, _compound, max_leaves=6)
-trees = st.fixed_dictionaries({name: expressions for name in NAMES}).map(GrammarTree)
+trees = st.fixed_dictionaries(dict.fromkeys(NAMES, expressions)).map(GrammarTree)
 
 Lengths = dict[str, int]
 

@@ -136,7 +136,7 @@ class Conjunctions:
 
     def _condition(self, node: Node, condition: Node, opposite: list[Node] | None) -> Choice | None:
         keywords = self.document.keywords(node)
-        if "then" not in keywords and "else" not in keywords:
+        if "then" not in keywords and "else" not in keywords and not self.document.has_unevaluated:
             return None
         if opposite is None:
             self.document.recorder.refuse(node.path, "if")
@@ -151,9 +151,11 @@ class Conjunctions:
         if len(children) > 1 and len(children) <= MAX_EXCLUSIVE * 8 and self.overlap.all_disjoint(children):
             return Choice(tuple((child,) for child in children))
         options: list[tuple[Element, ...]] = []
-        for child in children:
+        for index, child in enumerate(children):
             others = [
-                other for other in children if other is not child and self.overlap.may_overlap(child, other)
+                other
+                for at, other in enumerate(children)
+                if at != index and self.overlap.may_overlap(child, other)
             ]
             opposites = (
                 [self.negation.negate(other) for other in others] if len(others) < MAX_EXCLUSIVE else [None]

@@ -114,6 +114,7 @@ class Document:
         self.recorder = recorder
         draft = str(schema.get("$schema", "")) if isinstance(schema, dict) else ""
         self.ignores_ref_siblings = any(f"draft-0{n}" in draft for n in (3, 4, 6, 7))
+        self.has_unevaluated = False
         self._nodes: dict[tuple[int, str], Node] = {}
         self._kept: list[Any] = []
         self._known: dict[str, tuple[Any, str, str]] = {"": (schema, "$", "")}
@@ -125,7 +126,7 @@ class Document:
         if not isinstance(raw, dict):
             return base
         own = raw.get("$id", raw.get("id"))
-        if not isinstance(own, str) or own.startswith("#"):
+        if not isinstance(own, str) or own.startswith("#") or (self.ignores_ref_siblings and "$ref" in raw):
             return base
         try:
             return urldefrag(urljoin(base, own)).url
@@ -154,6 +155,9 @@ class Document:
         raise SchemaError.of("$", f"it is nested deeper than {MAX_DEPTH} levels.", "Write it flatter.")
 
     def _index_anchors(self, raw: dict[Any, Any], path: str, base: str) -> None:
+        self.has_unevaluated = (
+            self.has_unevaluated or "unevaluatedItems" in raw or "unevaluatedProperties" in raw
+        )
         for keyword in ("$anchor", "$dynamicAnchor"):
             if isinstance(raw.get(keyword), str):
                 self._known.setdefault(f"{base}#{raw[keyword]}", (raw, path, base))

@@ -75,7 +75,7 @@ class Negation:
                 return None if None in parts else [option for part in parts for option in part or ()]
             case "anyOf":
                 return self._none_of(node, depth)
-            case "not":
+            case "not" if not self.document.has_unevaluated:  # what stands in a not evaluates nothing
                 return [self.document.child(node, "not")]
             case _:
                 return None
