@@ -41,6 +41,8 @@ _RAW: Ranges = complement(_MUST_ESCAPE)
 _NON_ASCII: Ranges = intersection(((0x80, MAX_CODE_POINT),), EVERY)
 _SHORT_ESCAPES = {34: '"', 92: "\\", 8: "b", 9: "t", 10: "n", 12: "f", 13: "r"}
 
+_N_LONG_ESCAPES = 32 - sum(c < 32 for c in _SHORT_ESCAPES)
+
 _HEX = CharClass(((48, 57), (65, 70), (97, 102)))
 _DIGIT = CharClass(((48, 57),))
 _D = CharClass(((68, 68), (100, 100)))
@@ -78,6 +80,10 @@ TEXT_RULES: dict[str, Expression] = {
         _not_surrogate(((48, 57), (65, 67), (69, 70), (97, 99), (101, 102))), _PAIR,
     ]),
     "escaped-non-ascii": sequence(Literal("\\u"), _ABOVE_ASCII),
+    "escaped-control": sequence(Literal("\\u00"), alternation([
+        sequence(Literal("0"), CharClass(union((ord(c), ord(c)) for c in "01234567bBeEfF"))),
+        sequence(Literal("1"), _HEX),
+    ])),
     "whole": alternation([Literal("0"), sequence(CharClass(((49, 57),)), Repetition(_DIGIT, 0, 30))]),
     "integer": sequence(optional(Literal("-")), Reference("whole")),
     "number": sequence(
@@ -180,8 +186,8 @@ class RuleBook:
     def _json_spelling(self, ranges: Ranges) -> list[Expression]:
         if ranges == EVERY:
             return [self.shared("char")]
-        found, has_non_ascii = _json_spelling(ranges)
-        return [*found, self.shared("escaped-non-ascii")] if has_non_ascii else list(found)
+        found, shared = _json_spelling(ranges)
+        return [*found, *map(self.shared, shared)]
 
     def tree(self) -> GrammarTree:
         """The finished grammar: reachable rules that can match, none that merely rename another."""
@@ -203,25 +209,26 @@ class RuleBook:
 
 
 @lru_cache(maxsize=4096)
-def _json_spelling(ranges: Ranges) -> tuple[tuple[Expression, ...], bool]:
-    """How JSON writes one character of a set, and whether every non-ASCII character is in it."""
+def _json_spelling(ranges: Ranges) -> tuple[tuple[Expression, ...], tuple[str, ...]]:
+    """How JSON writes one character of a set: expressions, and names of `TEXT_RULES`."""
     options: list[Expression] = []
-    has_non_ascii = intersection(ranges, _NON_ASCII) == _NON_ASCII
+    shared: list[str] = []
     raw = intersection(ranges, _RAW)
-    if has_non_ascii:
+    if intersection(ranges, _NON_ASCII) == _NON_ASCII:
         options.append(CharClass(intersection(complement(raw), ((0, 0x7F),)), negated=True))
+        shared.append("escaped-non-ascii")
     elif raw:
         options.append(_characters(raw))
-    short: list[int] = []
-    for low, high in intersection(ranges, _MUST_ESCAPE):
-        for code_point in range(low, high + 1):
-            if code_point in _SHORT_ESCAPES:
-                short.append(ord(_SHORT_ESCAPES[code_point]))
-            else:
-                options.append(Literal(f"\\u{code_point:04x}"))
+    escaped = [c for low, high in intersection(ranges, _MUST_ESCAPE) for c in range(low, high + 1)]
+    short = [ord(_SHORT_ESCAPES[c]) for c in escaped if c in _SHORT_ESCAPES]
+    long = [c for c in escaped if c not in _SHORT_ESCAPES]
     if short:
         options.append(sequence(Literal("\\"), _characters(union((c, c) for c in short))))
-    return tuple(options), has_non_ascii
+    if len(long) == _N_LONG_ESCAPES:
+        shared.append("escaped-control")
+    else:
+        options += [Literal(f"\\u{c:04x}") for c in long]
+    return tuple(options), tuple(shared)
 
 
 def _characters(ranges: Ranges) -> Expression:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from chatwrap.errors import Fault, SchemaError
+from chatwrap.grammar.automaton import TooManyStatesError
 from chatwrap.grammar.gbnf import (
     NEVER,
     Alternation,
@@ -103,7 +104,10 @@ class _Converter:
         self.book.rules["root"] = self.later([self.document.root])
         while self.waiting:
             name, elements, sole = self.waiting.popleft()
-            self.book.rules[name] = self._compiled(name, elements, sole)
+            try:
+                self.book.rules[name] = self._compiled(name, elements, sole)
+            except TooManyStatesError as error:
+                raise SchemaError.of("$", str(error)) from None
             if time.monotonic() - self.started_s > self.options.timeout_s:
                 problem = f"the conversion takes more than {self.options.timeout_s:g} s."
                 raise SchemaError.of("$", problem, "Split the schema, or pass a larger timeout_s.")

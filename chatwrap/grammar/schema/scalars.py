@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 from chatwrap.errors import GrammarError
@@ -139,11 +140,16 @@ class Scalars:
         if not parts and not minus:
             return self.book.shared("integer" if is_integer else "number")
         automaton = compile_pattern(numbers.INTEGER if is_integer else numbers.DECIMAL)
-        for part in parts:
-            automaton = automaton & part
-        for part in minus:
-            automaton = automaton - part
+        try:
+            automaton = reduce(Automaton.__sub__, minus, reduce(Automaton.__and__, parts, automaton))
+        except TooManyStatesError:
+            self._refuse_multiples(leaves)
         return self.book.name(self.book.plain_text(automaton), "number")
+
+    def _refuse_multiples(self, leaves: Sequence[Node]) -> None:
+        for leaf in leaves:
+            if self.document.keywords(leaf).keys() & {"multipleOf", "!multipleOf"}:
+                self.document.recorder.refuse(leaf.path, "multipleOf", "it takes too many states here")
 
     def _number_parts(self, leaves: Sequence[Node]) -> tuple[list[Automaton], list[Automaton]]:
         parts: list[Automaton | None] = []
