@@ -41,7 +41,8 @@ def test_from_file_names_the_file_in_its_faults(tmp_path: Path) -> None:
     with pytest.raises(GrammarError) as caught:
         Grammar.from_file(path)
     assert str(caught.value) == (
-        f"{path}:1:10: root: no rule is named 'x'. Define it, or correct the name.\n  root ::= x\n           ^"
+        f"{path}:1:10: root: no rule is named 'x'. Define it, or correct the name.\n"
+        "  root ::= x\n           ^"
     )
     with pytest.raises(FileError):
         Grammar.from_file(tmp_path / "none.gbnf")

@@ -166,7 +166,8 @@ class _Converter:
 
     def _of_leaves(self, leaves: Sequence[Node], sole: Node | None) -> Expression:
         types, is_integer = self._types(leaves)
-        if not leaves or (types == set(TYPES) and not self._says_more_than_type(leaves)):
+        is_free = types == set(TYPES) and not is_integer
+        if is_free and not self._says_more_than_type(leaves):
             return self._any_value()
         excluded = {
             identity(value) for leaf in leaves for value in self.document.keywords(leaf).get("!enum", ())
