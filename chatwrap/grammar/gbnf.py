@@ -7,7 +7,7 @@ The notation is described in llama.cpp's ``grammars/README.md`` and defined by i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -122,15 +122,20 @@ def children(expression: Expression) -> tuple[Expression, ...]:
             assert_never(expression)
 
 
-def references(expression: Expression) -> Iterator[str]:
+def references(expression: Expression) -> list[str]:
     """The names that an expression refers to, left to right, as often as it does."""
+    found: list[str] = []
     stack = [expression]
     while stack:
         current = stack.pop()
-        if isinstance(current, Reference):
-            yield current.name
-        else:
-            stack.extend(reversed(children(current)))
+        match current:
+            case Literal() | CharClass():
+                pass
+            case Reference(name):
+                found.append(name)
+            case _:
+                stack.extend(reversed(children(current)))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

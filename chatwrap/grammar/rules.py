@@ -7,9 +7,10 @@ each (a 1,000-word list: 461 ms for a token against 11 ms).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import is_
 
 from chatwrap.errors import SchemaError
 from chatwrap.grammar.automaton import DEAD, Automaton, moves_of
@@ -326,14 +327,20 @@ def _pruned(expression: Expression, meant: dict[str, Expression]) -> Expression:
     """The expression without parts that can never match, renamings resolved."""
     match expression:
         case Reference(name):
-            return meant[name]
+            target = meant[name]
+            return expression if target == expression else target
         case Alternation(options):
             pruned = [_pruned(option, meant) for option in options]
+            if all(map(is_, pruned, options)):
+                return expression
             return alternation(option for option in pruned if option != NEVER)
         case Sequence(items):
-            return sequence(*[_pruned(item, meant) for item in items])
+            parts = [_pruned(item, meant) for item in items]
+            return expression if all(map(is_, parts, items)) else sequence(*parts)
         case Repetition(item, minimum, maximum):
             kept = _pruned(item, meant)
+            if kept is item:
+                return expression
             if kept == NEVER:
                 return EMPTY if minimum == 0 else NEVER
             return Repetition(kept, minimum, maximum)
@@ -375,19 +382,28 @@ def _without_unit_cycles(rules: dict[str, Expression]) -> dict[str, Expression]:
 
 
 def _cyclic_names(units: dict[str, list[str]]) -> set[str]:
-    """The names that can lead to themselves: peels off, from both sides, what can't."""
-    left = dict(units)
-    while True:
-        entered = {target for targets in left.values() for target in targets}
-        smaller = {
-            name: kept for name, targets in left.items()
-            if name in entered and (kept := [t for t in targets if t in left])
-        }  # fmt: skip
-        if len(smaller) == len(left):
-            return set(left)
-        left = smaller
+    """The names that can lead back to themselves, and those between two such. Cost linear."""
+    inner = {name: [t for t in targets if t in units] for name, targets in units.items()}
+    back: dict[str, list[str]] = {name: [] for name in inner}
+    for name, targets in inner.items():
+        for target in targets:
+            back[target].append(name)
+    ending = _peeled(inner, back)
+    inner = {name: [t for t in inner[name] if t in ending] for name in ending}
+    back = {name: [n for n in back[name] if n in ending] for name in ending}
+    return _peeled(back, inner)
 
 
-def word_list(words: Iterable[str]) -> Expression:
-    """One of the words as literals; for a handful of them."""
-    return alternation(Literal(word) for word in words)
+def _peeled(ways: dict[str, list[str]], back: dict[str, list[str]]) -> set[str]:
+    """The names left when those without a way on are taken away again and again."""
+    n_ways = {name: len(targets) for name, targets in ways.items()}
+    ready = [name for name, count in n_ways.items() if not count]
+    left = set(n_ways)
+    while ready:
+        name = ready.pop()
+        left.discard(name)
+        for before in back[name]:
+            n_ways[before] -= 1
+            if not n_ways[before]:
+                ready.append(before)
+    return left

@@ -51,7 +51,7 @@ class Hazard:
 def hazards(tree: GrammarTree, known: Takes | None = None) -> list[Hazard]:
     """Everything in the tree that llama.cpp must not be given; empty if the grammar is safe.
 
-    `known`: what `takes` gives for the tree, if that has been worked out.
+    `known`: what `takes` gives, for a tree from which all that can't match has been taken out.
 
     >>> [print(h.rule, h.problem) for h in hazards(GrammarTree({"root": Reference("x")}))]
     root no rule is named 'x'.
@@ -66,8 +66,9 @@ def hazards(tree: GrammarTree, known: Takes | None = None) -> list[Hazard]:
     found = _undefined(tree, parts)
     if found:
         return found
-    known = takes(tree) if known is None else known
-    found = _unmatchable(parts, known)
+    if known is None:
+        known = takes(tree)
+        found = _unmatchable(parts, known)
     for rule, inside in parts.items():
         found += _bad_repetitions(rule, inside, known)
     found += _left_recursion(tree, known)
@@ -135,7 +136,7 @@ def _dependencies_first(tree: GrammarTree) -> list[str]:
     order: list[str] = []
     seen: set[str] = set()
     for start in tree.rules:
-        stack = [] if start in seen else [(start, references(tree.rules[start]))]
+        stack = [] if start in seen else [(start, iter(references(tree.rules[start])))]
         seen.add(start)
         while stack:
             name, rest = stack[-1]
@@ -145,7 +146,7 @@ def _dependencies_first(tree: GrammarTree) -> list[str]:
                 stack.pop()
             else:
                 seen.add(following)
-                stack.append((following, references(tree.rules[following])))
+                stack.append((following, iter(references(tree.rules[following]))))
     return order
 
 
@@ -253,36 +254,58 @@ def _enter(expression: Expression, known: Takes, corners: list[str]) -> bool:
 def _left_recursion(tree: GrammarTree, known: Takes) -> list[Hazard]:
     """Rules that reach themselves before they take text, and left corners too many to check.
 
-    llama.cpp walks every path of left corners again, so their number is bounded as well.
+    llama.cpp starts at each rule that it hasn't seen, in the order in which names appear, and walks
+    every path of left corners from there, seen or not; so the number of those paths is bounded.
     """
     corners: dict[str, list[str]] = {name: [] for name in tree.rules}
     for name, expression in tree.rules.items():
         _enter(expression, known, corners[name])
     visits: dict[str, int] = {}
-    open_rules: set[str] = set()
-    for start in tree.rules:
-        stack = [(start, iter(corners[start]))]
+    n_visits = 0
+    for start in _names_in_order(tree):
         if start in visits:
             continue
-        open_rules.add(start)
-        while stack:
-            name, rest = stack[-1]
-            following = next(rest, None)
-            if following is None:
-                stack.pop()
-                open_rules.discard(name)
-                visits[name] = 1 + sum(visits[corner] for corner in corners[name])
-            elif following in open_rules:
-                problem = f"it is left-recursive: it may enter {following!r} again before it takes any text."
-                return [Hazard(name, problem, "Write the repetition with * or +.", following)]
-            elif following not in visits:
-                open_rules.add(following)
-                stack.append((following, iter(corners[following])))
-    worst = max(visits, key=lambda name: visits[name])
-    if sum(visits.values()) > MAX_LEFT_VISITS:
+        again = _count_visits(start, corners, visits)
+        if again is not None:
+            name, following = again
+            problem = f"it is left-recursive: it may enter {following!r} again before it takes any text."
+            return [Hazard(name, problem, "Write the repetition with * or +.", following)]
+        n_visits += visits[start]
+    if n_visits > MAX_LEFT_VISITS:
+        worst = max(visits, key=lambda name: visits[name])
         problem = "it can start in too many ways for llama.cpp to check."
         return [Hazard(worst, problem, "Factor out what its alternatives begin with.")]
     return []
+
+
+def _names_in_order(tree: GrammarTree) -> dict[str, None]:
+    """The names in the order in which they appear in the text."""
+    order: dict[str, None] = {}
+    for name in sorted(tree.rules, key=lambda name: name != "root"):
+        order[name] = None
+        order.update(dict.fromkeys(references(tree.rules[name])))
+    return order
+
+
+def _count_visits(
+    start: str, corners: dict[str, list[str]], visits: dict[str, int]
+) -> tuple[str, str] | None:
+    """Adds to `visits` how many paths lead down from each rule below `start`; or a rule and the open
+    rule that it enters again."""
+    stack, open_rules = [(start, iter(corners[start]))], {start}
+    while stack:
+        name, rest = stack[-1]
+        following = next((corner for corner in rest if corner not in visits), None)
+        if following is None:
+            stack.pop()
+            open_rules.discard(name)
+            visits[name] = 1 + sum(visits[corner] for corner in corners[name])
+        elif following in open_rules:
+            return name, following
+        else:
+            open_rules.add(following)
+            stack.append((following, iter(corners[following])))
+    return None
 
 
 def _too_large(tree: GrammarTree, parts: dict[str, list[Expression]]) -> list[Hazard]:
