@@ -1,7 +1,8 @@
-"""Reads a regular expression into a tree: the dialect of ECMA-262, which JSON Schema names,
+r"""Reads a regular expression into a tree: the dialect of ECMA-262, which JSON Schema names,
 with Python's spellings of the same things.
 
-What no automaton can do (lookarounds, back references, word boundaries) is refused by name.
+Where the two differ ECMA-262 counts: ``.`` takes no line end of any kind, ``$`` only the very end,
+``\d`` and ``\w`` ASCII only. What no automaton can do (lookarounds, back references, word boundaries) is refused by name.
 """
 
 from __future__ import annotations

@@ -184,7 +184,8 @@ def _grown(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     objects = st.fixed_dictionaries({"type": st.just("object")}, optional={
         "properties": st.dictionaries(_names, inner, max_size=3),
         "required": st.lists(_names, max_size=2, unique=True),
-        "additionalProperties": inner, "patternProperties": st.dictionaries(st.sampled_from(["^a", "b"]), inner),
+        "additionalProperties": inner,
+        "patternProperties": st.dictionaries(st.sampled_from(["^a", "b"]), inner),
         "minProperties": st.integers(0, 2), "maxProperties": st.integers(0, 3),
     })  # fmt: skip
     arrays = st.fixed_dictionaries({"type": st.just("array")}, optional={
@@ -233,16 +234,20 @@ def test_no_invalid_value_is_accepted_by_an_exact_grammar(schema: Any, values: l
             assert validator.is_valid(value), value
 
 
+_KEYWORDS = """type properties items $ref anyOf allOf oneOf not if then enum const pattern minLength
+    maxLength minimum multipleOf required format contains $defs patternProperties additionalProperties
+    propertyNames prefixItems minItems maxItems maxProperties dependentRequired unevaluatedProperties
+    uniqueItems $id $anchor a""".split()  # noqa: SIM905
+_numbers_of_any_size = st.one_of(st.integers(-3, 10**6), st.floats(allow_nan=False))
+_words = st.sampled_from(["object", "string", "#", "#/$defs/a", "^a+$", "date"])
 _scrap = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(-3, 10**6), st.floats(allow_nan=False), st.text(max_size=3)),
-    lambda v: st.one_of(st.lists(v, max_size=3), st.dictionaries(st.sampled_from(
-        ["type", "properties", "items", "$ref", "anyOf", "allOf", "oneOf", "not", "if", "then", "enum", "const",
-         "pattern", "minLength", "maxLength", "minimum", "multipleOf", "required", "format", "contains", "$defs",
-         "patternProperties", "additionalProperties", "propertyNames", "prefixItems", "minItems", "maxItems",
-         "maxProperties", "dependentRequired", "unevaluatedProperties", "uniqueItems", "$id", "$anchor", "a"]),
-        st.one_of(v, st.sampled_from(["object", "string", "#", "#/$defs/a", "^a+$", "date"])), max_size=4)),
+    st.one_of(st.none(), st.booleans(), _numbers_of_any_size, st.text(max_size=3)),
+    lambda v: st.one_of(
+        st.lists(v, max_size=3),
+        st.dictionaries(st.sampled_from(_KEYWORDS), st.one_of(v, _words), max_size=4),
+    ),
     max_leaves=12,
-)  # fmt: skip
+)
 
 
 @given(_scrap)
