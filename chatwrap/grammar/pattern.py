@@ -2,7 +2,8 @@ r"""Reads a regular expression into a tree: the dialect of ECMA-262, which JSON 
 with Python's spellings of the same things.
 
 Where the two differ ECMA-262 counts: ``.`` takes no line end of any kind, ``$`` only the very end,
-``\d`` and ``\w`` ASCII only. What no automaton can do (lookarounds, back references, word boundaries) is refused by name.
+``\d`` and ``\w`` ASCII only. What no automaton can do (lookarounds, back references, word boundaries)
+is refused by name.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ dependent keywords become choices, which the conversion distributes.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ _LEAF_KEYWORDS = frozenset([
     "uniqueItems", "contains", "!enum", "!pattern", "!format", "!integer", "!multipleOf",
 ])  # fmt: skip
 MAX_EXCLUSIVE = 24
+MAX_EXCLUDED = 4000
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -160,13 +162,14 @@ class Conjunctions:
             opposites = (
                 [self.negation.negate(other) for other in others] if len(others) < MAX_EXCLUSIVE else [None]
             )
-            if any(opposite is None for opposite in opposites):
+            known = [opposite for opposite in opposites if opposite is not None]
+            if math.prod(map(len, known)) > MAX_EXCLUDED:
+                known = []
+            if len(known) < len(opposites):
                 self.document.recorder.refuse(
                     node.path, "oneOf", "its options can't be kept apart in a grammar"
                 )
-            without = [
-                Choice(tuple((o,) for o in opposite)) for opposite in opposites if opposite is not None
-            ]
+            without = [Choice(tuple((option,) for option in opposite)) for opposite in known]
             options.append((child, *without))
         return Choice(tuple(options))
 
