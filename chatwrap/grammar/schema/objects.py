@@ -65,10 +65,19 @@ class Objects:
                 return NEVER
         extra = self._extra(leaves, keys, evaluated)
         low, high = self._counted(leaves, members, *bounds)
+        if low > 1 and extra != NEVER:
+            self._report_twins(leaves)
         if high is not None and sum(required for _, required in members) > high:
             return NEVER
         start = _Members(self, members, extra, low, high).start()
         return sequence(Literal("{"), self.layout.inside, start)
+
+    def _report_twins(self, leaves: Sequence[Node]) -> None:
+        """A grammar can't tell that a key it doesn't know by name comes twice, and counts it twice."""
+        for leaf in leaves:
+            if self.document.keywords(leaf).get("minProperties", 0) > 1:
+                note = "a key that the schema doesn't name counts each time it is written"
+                self.document.recorder.relax(leaf.path, "minProperties", note)
 
     def _keys(self, leaves: Sequence[Node]) -> _Keys:
         keys = _Keys()
