@@ -1,0 +1,358 @@
+"""Deterministic automata over Unicode: sets of texts that can be joined, intersected and subtracted.
+
+A state's moves are one sorted row of ``(start, target)``: a code point moves to the target of the
+last start that isn't past it, and `DEAD` is nowhere. Rows make a product one merge of two sorted
+lists. Our own, because the libraries for it (greenery, interegular) keep a dictionary entry for each
+symbol and are too slow for a conversion measured in milliseconds.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from chatwrap.errors import ChatwrapError
+from chatwrap.grammar.charset import EVERY, MAX_CODE_POINT, Ranges
+
+DEAD = -1
+MAX_STATES = 6000
+Row = tuple[tuple[int, int], ...]
+NO_MOVES: Row = ((0, DEAD),)
+Key = TypeVar("Key", bound=Hashable)
+
+
+class TooManyStatesError(ChatwrapError, ValueError):
+    """An automaton would need more than `MAX_STATES` states."""
+
+    def __init__(self) -> None:
+        super().__init__(f"the pattern needs more than {MAX_STATES} states. Make its bounds smaller.")
+
+
+@dataclass(frozen=True, slots=True)
+class Automaton:
+    """A minimal automaton; it starts in state 0, and every state can still accept (or none does)."""
+
+    rows: tuple[Row, ...]
+    accepting: tuple[bool, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it accepts no text at all."""
+        return not any(self.accepting)
+
+    def accepts(self, text: str) -> bool:
+        """Whether the whole text is in the set. Cost O(n log r), r the length of a row.
+
+        >>> of_words(["a", "ab"]).accepts("ab"), of_words(["a"]).accepts("ab")
+        (True, False)
+        """
+        state = 0
+        for character in text:
+            row = self.rows[state]
+            state = row[bisect_right(row, (ord(character), MAX_CODE_POINT)) - 1][1]
+            if state == DEAD:
+                return False
+        return self.accepting[state]
+
+    def __and__(self, other: Automaton) -> Automaton:
+        return _product(self, other, lambda a, b: a and b, keep_first=False, keep_second=False)
+
+    def __or__(self, other: Automaton) -> Automaton:
+        return _product(self, other, lambda a, b: a or b, keep_first=True, keep_second=True)
+
+    def __sub__(self, other: Automaton) -> Automaton:
+        return _product(self, other, lambda a, b: a and not b, keep_first=True, keep_second=False)
+
+
+def row_of(moves: Iterable[tuple[Ranges, int]]) -> Row:
+    """The row of moves whose sets don't overlap."""
+    pieces = sorted((low, high, target) for ranges, target in moves for low, high in ranges)
+    row: list[tuple[int, int]] = []
+    position, last = 0, None
+    for low, high, target in pieces:
+        if low > position and last != DEAD:
+            row.append((position, DEAD))
+            last = DEAD
+        if target != last:
+            row.append((low, target))
+            last = target
+        position = high + 1
+    if position <= MAX_CODE_POINT and last != DEAD:
+        row.append((position, DEAD))
+    return tuple(row)
+
+
+def moves_of(row: Row) -> dict[int, Ranges]:
+    """The set of code points that leads to each target, in order of first code point."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    ends = [start for start, _ in row[1:]] + [MAX_CODE_POINT + 1]
+    for (start, target), end in zip(row, ends, strict=True):
+        if target != DEAD:
+            found.setdefault(target, []).append((start, end - 1))
+    return {target: tuple(ranges) for target, ranges in found.items()}
+
+
+ANY_ROW: Row = row_of([(EVERY, 0)])
+ANYTHING = Automaton((ANY_ROW,), (True,))
+NONE_AT_ALL = Automaton((NO_MOVES,), (False,))
+
+
+def explore(start: Key, moves: Callable[[Key], list[tuple[int, Key | None]]],
+            accepts: Callable[[Key], bool]) -> Automaton:  # fmt: skip
+    """The minimal automaton of a state space given by functions; None as a target is `DEAD`.
+
+    Raises `TooManyStatesError` past `MAX_STATES` states.
+    """
+    numbers: dict[Key, int] = {start: 0}
+    order = [start]
+    rows: list[Row] = []
+    while len(rows) < len(order):
+        row: list[tuple[int, int]] = []
+        for low, key in moves(order[len(rows)]):
+            target = DEAD
+            if key is not None:
+                target = numbers.setdefault(key, len(order))
+                if target == len(order):
+                    order.append(key)
+            if not row or row[-1][1] != target:
+                row.append((low, target))
+        rows.append(tuple(row))
+        if len(order) > MAX_STATES:
+            raise TooManyStatesError
+    return minimal(rows, [accepts(key) for key in order])
+
+
+def _product(first: Automaton, second: Automaton, accept: Callable[[bool, bool], bool], *,
+             keep_first: bool, keep_second: bool) -> Automaton:  # fmt: skip
+    """Both automata side by side. `keep_…`: go on with one of them where the other is dead."""
+
+    def moves(pair: tuple[int, int]) -> list[tuple[int, tuple[int, int] | None]]:
+        row = first.rows[pair[0]] if pair[0] != DEAD else NO_MOVES
+        other = second.rows[pair[1]] if pair[1] != DEAD else NO_MOVES
+        found: list[tuple[int, tuple[int, int] | None]] = []
+        i = j = position = 0
+        while True:
+            target = (row[i][1], other[j][1])
+            useful = (target[0] != DEAD or keep_second) and (target[1] != DEAD or keep_first)
+            found.append((position, target if useful and target != (DEAD, DEAD) else None))
+            next_i = row[i + 1][0] if i + 1 < len(row) else MAX_CODE_POINT + 1
+            next_j = other[j + 1][0] if j + 1 < len(other) else MAX_CODE_POINT + 1
+            position = min(next_i, next_j)
+            if position > MAX_CODE_POINT:
+                return found
+            i += next_i == position
+            j += next_j == position
+
+    def accepts(pair: tuple[int, int]) -> bool:
+        return accept(
+            pair[0] != DEAD and first.accepting[pair[0]], pair[1] != DEAD and second.accepting[pair[1]]
+        )
+
+    return explore((0, 0), moves, accepts)
+
+
+def of_words(words: Iterable[str]) -> Automaton:
+    """Exactly these words, prefixes and endings shared. Cost linear in their characters."""
+    trie, ends = _trie(words)
+    rows = [
+        row_of([(((ord(c), ord(c)),), target) for c, target in moves.items()]) if moves else NO_MOVES
+        for moves in trie
+    ]
+    return minimal(rows, [state in ends for state in range(len(trie))])
+
+
+def without_words(words: Iterable[str]) -> Automaton:
+    """Every text but these words: what `ANYTHING` less `of_words` is, made at once."""
+    trie, ends = _trie(words)
+    other = len(trie)
+    rows = []
+    for moves in trie:
+        row: list[tuple[int, int]] = [(0, other), (0xD800, DEAD), (0xE000, other)]
+        for character, target in moves.items():
+            code_point = ord(character)
+            row.append((code_point, target))
+            if code_point not in (0xD7FF, MAX_CODE_POINT) and chr(code_point + 1) not in moves:
+                row.append((code_point + 1, other))
+        rows.append(tuple(sorted(dict(row).items())))
+    rows.append(((0, other), (0xD800, DEAD), (0xE000, other)))
+    return minimal(rows, [state not in ends for state in range(other + 1)])
+
+
+def _trie(words: Iterable[str]) -> tuple[list[dict[str, int]], set[int]]:
+    """The moves of each state of the words' tree, and the states in which a word ends."""
+    trie: list[dict[str, int]] = [{}]
+    ends: set[int] = set()
+    for word in words:
+        state = 0
+        for character in word:
+            state = trie[state].setdefault(character, len(trie))
+            if state == len(trie):
+                trie.append({})
+        ends.add(state)
+    return trie, ends
+
+
+def of_lengths(minimum: int, maximum: int | None) -> Automaton:
+    """Every text of `minimum` to `maximum` code points (inclusive; None: no bound).
+
+    Raises `TooManyStatesError` past `MAX_STATES`.
+    """
+    n_states = (minimum if maximum is None else maximum) + 1
+    if n_states > MAX_STATES:
+        raise TooManyStatesError
+    rows = [row_of([(EVERY, state + 1)]) for state in range(n_states - 1)]
+    rows.append(NO_MOVES if maximum is not None else row_of([(EVERY, n_states - 1)]))
+    return Automaton(tuple(rows), tuple(state >= minimum for state in range(n_states)))
+
+
+def joined(first: str, second: Automaton) -> Automaton:
+    """The texts of `second` with the fixed text `first` before each."""
+    offset = len(first)
+    rows = [row_of([(((ord(c), ord(c)),), at + 1)]) for at, c in enumerate(first)]
+    rows += [_shifted(row, offset) for row in second.rows]
+    return Automaton(tuple(rows), (False,) * offset + second.accepting)
+
+
+def _shifted(row: Row, offset: int) -> Row:
+    return tuple((low, target + offset if target != DEAD else DEAD) for low, target in row)
+
+
+def minimal(rows: list[Row], accepting: list[bool]) -> Automaton:
+    """The automaton of these rows with dead ends cut off and equal states merged.
+
+    Strongly connected parts are merged from the last to the first, so a long chain costs linear
+    time; within one part by refinement. Equal cycles of several states found in different parts stay
+    apart, which costs size, never correctness.
+    """
+    merged: dict[Hashable, int] = {}
+    number_of: dict[int, int] = {}
+    final_rows: list[Row] = []
+    final_accepting: list[bool] = []
+    for part in _parts(rows):
+        for class_states in _classes(part, rows, accepting, number_of):
+            signature = _signature(class_states[0], rows, accepting, number_of, set(class_states))
+            if signature == (False, NO_MOVES):
+                number_of.update(dict.fromkeys(class_states, DEAD))
+                continue
+            known = merged.get(signature)
+            if known is None:
+                known = merged[signature] = len(final_rows)
+                final_rows.append(())
+                final_accepting.append(accepting[class_states[0]])
+            number_of.update(dict.fromkeys(class_states, known))
+        for state in part:
+            number = number_of[state]
+            if number != DEAD and not final_rows[number]:
+                final_rows[number] = _renumbered(rows[state], number_of)
+    return _ordered(final_rows, final_accepting, number_of[0])
+
+
+def _signature(state: int, rows: list[Row], accepting: list[bool], number_of: dict[int, int],
+               same: set[int]) -> tuple[bool, Row]:  # fmt: skip
+    """What tells a state from others: its moves, to finished states by number, to its own as -2."""
+    row: list[tuple[int, int]] = []
+    for low, target in rows[state]:
+        if target == DEAD:
+            number = DEAD
+        elif target in same:
+            number = -2
+        else:
+            number = number_of.get(target, -3 - target)
+        if not row or row[-1][1] != number:
+            row.append((low, number))
+    if not accepting[state] and all(number in (DEAD, -2) for _, number in row):
+        return (False, NO_MOVES)
+    return (accepting[state], tuple(row))
+
+
+def _renumbered(row: Row, number_of: dict[int, int]) -> Row:
+    found: list[tuple[int, int]] = []
+    for low, target in row:
+        number = DEAD if target == DEAD else number_of[target]
+        if not found or found[-1][1] != number:
+            found.append((low, number))
+    return tuple(found)
+
+
+def _classes(part: list[int], rows: list[Row], accepting: list[bool],
+             number_of: dict[int, int]) -> list[list[int]]:  # fmt: skip
+    """The states of one strongly connected part, equal ones together."""
+    if len(part) == 1:
+        return [part]
+    inside = set(part)
+    class_of = dict.fromkeys(part, 0)
+    if not any(accepting[s] for s in part) and all(
+        target == DEAD or target in inside or number_of[target] == DEAD for s in part for _, target in rows[s]
+    ):
+        number_of.update(dict.fromkeys(part, DEAD))
+        return []
+    n_classes = 0
+    while True:
+        groups: dict[Hashable, list[int]] = {}
+        for state in part:
+            row = tuple(
+                (low, -2 - class_of[t] if t in inside else DEAD if t == DEAD else number_of[t])
+                for low, t in rows[state]
+            )
+            merged = tuple(p for i, p in enumerate(row) if i == 0 or row[i - 1][1] != p[1])
+            groups.setdefault((class_of[state], accepting[state], merged), []).append(state)
+        class_of = {state: i for i, group in enumerate(groups.values()) for state in group}
+        if len(groups) == n_classes:
+            return list(groups.values())
+        n_classes = len(groups)
+
+
+def _parts(rows: list[Row]) -> list[list[int]]:
+    """The strongly connected parts reachable from state 0, each after those it leads to (Tarjan)."""
+    index: dict[int, int] = {0: 0}
+    low_link: dict[int, int] = {0: 0}
+    path, on_path = [0], {0}
+    found: list[list[int]] = []
+    work = [(0, iter(rows[0]))]
+    while work:
+        state, rest = work[-1]
+        descended = False
+        for _, target in rest:
+            if target == DEAD:
+                continue
+            if target not in index:
+                index[target] = low_link[target] = len(index)
+                path.append(target)
+                on_path.add(target)
+                work.append((target, iter(rows[target])))
+                descended = True
+                break
+            if target in on_path:
+                low_link[state] = min(low_link[state], index[target])
+        if descended:
+            continue
+        work.pop()
+        if work:
+            parent = work[-1][0]
+            low_link[parent] = min(low_link[parent], low_link[state])
+        if low_link[state] == index[state]:
+            part = [path.pop()]
+            while part[-1] != state:
+                part.append(path.pop())
+            on_path.difference_update(part)
+            found.append(part)
+    return found
+
+
+def _ordered(rows: list[Row], accepting: list[bool], start: int) -> Automaton:
+    """The same automaton with its states numbered as they are first reached."""
+    if start == DEAD:
+        return NONE_AT_ALL
+    numbers = {start: 0}
+    order = [start]
+    for state in order:
+        for _, target in rows[state]:
+            if target != DEAD and target not in numbers:
+                numbers[target] = len(order)
+                order.append(target)
+    return Automaton(
+        tuple(tuple((low, numbers.get(target, DEAD)) for low, target in rows[state]) for state in order),
+        tuple(accepting[state] for state in order),
+    )

@@ -1,0 +1,1 @@
+"""JSON Schema (2020-12, draft-07) to grammar trees."""

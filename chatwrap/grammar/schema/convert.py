@@ -1,0 +1,238 @@
+"""JSON Schema to a grammar: the frame that gives each conjunction of subschemas one rule."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from chatwrap.errors import Fault, SchemaError
+from chatwrap.grammar.automaton import TooManyStatesError
+from chatwrap.grammar.gbnf import (
+    NEVER,
+    Alternation,
+    Expression,
+    GrammarTree,
+    Reference,
+    Repetition,
+    alternation,
+    sequence,
+)
+from chatwrap.grammar.gbnf import Literal as Text
+from chatwrap.grammar.rules import RuleBook
+from chatwrap.grammar.safety import hazards
+from chatwrap.grammar.schema.arrays import Arrays
+from chatwrap.grammar.schema.conjunction import Conjunctions, Element, Flat
+from chatwrap.grammar.schema.document import TYPES, Document, Node
+from chatwrap.grammar.schema.equality import identity
+from chatwrap.grammar.schema.evaluation import Evaluation
+from chatwrap.grammar.schema.layout import WS, Layout, Whitespace
+from chatwrap.grammar.schema.objects import Objects
+from chatwrap.grammar.schema.report import Recorder, Report
+from chatwrap.grammar.schema.scalars import Scalars
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a schema is converted.
+
+    `unsupported`: ``"error"`` refuses a schema that can't be enforced, ``"relax"`` leaves those
+    keywords open. `is_closed`: objects that name properties and don't speak of others allow no
+    others. `is_nullable`: OpenAPI's ``nullable: true`` counts. `timeout_s` and `max_rules` bound the
+    conversion.
+    """
+
+    unsupported: Literal["error", "relax"] = "error"
+    is_closed: bool = False
+    is_nullable: bool = False
+    whitespace: Whitespace = "flexible"
+    timeout_s: float = 5.0
+    max_rules: int = 40_000
+
+
+def convert(schema: Any, options: Options = Options()) -> tuple[GrammarTree, Report]:
+    """The grammar of the JSON texts that are valid by a schema, and what it enforces.
+
+    Raises `SchemaError`, with a fault for each keyword that can't be written (unless they are
+    relaxed), for a schema that nothing satisfies, and past the limits of size and time.
+
+    >>> tree, report = convert({"enum": ["a", 1]})
+    >>> print(tree)
+    root ::= "1" | "\\"a\\""
+    """
+    if not isinstance(schema, dict | bool):
+        raise SchemaError.of(
+            "$", f"a schema is an object or a boolean, not {schema!r:.60}.", "Pass a schema."
+        )
+    recorder = Recorder()
+    converter = _Converter(Document(schema, recorder), options)
+    tree = converter.tree()
+    if options.unsupported == "error" and (faults := recorder.faults()):
+        raise SchemaError(faults)
+    if found := hazards(tree, converter.book.takes):
+        raise SchemaError(
+            Fault("$", f"the grammar would harm llama.cpp: {h.problem}", h.remedy) for h in found
+        )
+    return tree, recorder.report()
+
+
+class _Converter:
+    """Compiles conjunctions from a queue, so that neither depth nor recursion of a schema matters."""
+
+    def __init__(self, document: Document, options: Options) -> None:
+        self.document, self.options = document, options
+        self.book = RuleBook(max_rules=options.max_rules)
+        self.book.rules["ws"] = WS
+        layout = Layout.of(options.whitespace)
+        self.layout = layout
+        self.conjunctions = Conjunctions(document)
+        self.evaluation = Evaluation(self.conjunctions)
+        self.scalars = Scalars(document, self.book, layout)
+        self.arrays = Arrays(self.conjunctions, self.book, layout, self.later)
+        self.objects = Objects(
+            self.evaluation, self.book, layout, self.scalars, self.later, is_closed=options.is_closed
+        )
+        self.waiting: deque[tuple[str, tuple[Element, ...], Node | None]] = deque()
+        self.asked: dict[tuple[int, ...], Reference] = {}
+        self.compiled: dict[tuple[frozenset[int], frozenset[int], int], Reference] = {}
+        self.kept: list[object] = []
+        self.started_s = time.monotonic()
+
+    def tree(self) -> GrammarTree:
+        self.book.rules["root"] = self.later([self.document.root])
+        while self.waiting:
+            name, elements, sole = self.waiting.popleft()
+            try:
+                self.book.rules[name] = self._compiled(name, elements, sole)
+            except TooManyStatesError as error:
+                raise SchemaError.of("$", str(error)) from None
+            if time.monotonic() - self.started_s > self.options.timeout_s:
+                problem = f"the conversion takes more than {self.options.timeout_s:g} s."
+                raise SchemaError.of("$", problem, "Split the schema, or pass a larger timeout_s.")
+        tree = self.book.tree()
+        if tree.rules["root"] == NEVER:
+            raise SchemaError.of("$", "no value satisfies this schema.", "Loosen what excludes everything.")
+        return tree
+
+    def later(self, elements: Sequence[Element], sole: Node | None = None) -> Expression:
+        """The rule of a conjunction; it is written when its turn comes."""
+        distinct = tuple(dict.fromkeys(elements))
+        if sole is None and len(distinct) == 1 and isinstance(distinct[0], Node):
+            sole = distinct[0]
+        key = (id(sole), *sorted(map(id, distinct)))
+        known = self.asked.get(key)
+        if known is None:
+            known = self.asked[key] = Reference(self.book.new_name("v"))
+            self.kept.append(distinct)
+            self.book.rules[known.name] = NEVER
+            self.waiting.append((known.name, distinct, sole))
+        return known
+
+    def _compiled(self, name: str, elements: tuple[Element, ...], sole: Node | None) -> Expression:
+        flat = self.conjunctions.flatten(elements)
+        if flat is None:
+            return NEVER
+        if not self._needs_sole(flat):
+            sole = None
+        key = (frozenset(map(id, flat.leaves)), frozenset(map(id, flat.choices)), id(sole))
+        if key in self.compiled:
+            return self.compiled[key]
+        self.compiled[key] = Reference(name)
+        values = self._constants(flat)
+        if values is not None:
+            return self.scalars.constants(v for v in values if self.evaluation.holds(elements, v))
+        if not flat.choices:
+            return self._of_leaves(flat.leaves, sole)
+        first, *others = flat.choices
+        kept: list[Element] = [self.conjunctions.leaf(leaf) for leaf in flat.leaves]
+        return alternation(self._branch([*kept, *others, *option], sole) for option in first.options)
+
+    def _branch(self, elements: list[Element], sole: Node | None) -> Expression:
+        return self.later(elements, sole)
+
+    def _needs_sole(self, flat: Flat) -> bool:
+        return any("unevaluatedProperties" in self.document.keywords(leaf) for leaf in flat.leaves)
+
+    def _constants(self, flat: Flat) -> list[Any] | None:
+        """The shortest list of values that some leaf limits the value to; None without one."""
+        lists = [
+            [keywords["const"]] if "const" in keywords else keywords["enum"]
+            for leaf in flat.leaves
+            if "const" in (keywords := self.document.keywords(leaf)) or "enum" in keywords
+        ]
+        return min(lists, key=len) if lists else None
+
+    def _of_leaves(self, leaves: Sequence[Node], sole: Node | None) -> Expression:
+        types, is_integer = self._types(leaves)
+        is_free = types == set(TYPES) and not is_integer
+        if is_free and not self._says_more_than_type(leaves):
+            return self._any_value()
+        excluded = {
+            identity(value) for leaf in leaves for value in self.document.keywords(leaf).get("!enum", ())
+        }
+        options: list[Expression] = []
+        for name in TYPES:
+            if name in types:
+                options.append(self._of_type(name, leaves, excluded, sole, is_integer=is_integer))
+        return alternation(options)
+
+    def _says_more_than_type(self, leaves: Sequence[Node]) -> bool:
+        return any(self.document.keywords(leaf).keys() - {"type"} for leaf in leaves)
+
+    def _of_type(self, name: str, leaves: Sequence[Node], excluded: set[Any], sole: Node | None, *,
+                 is_integer: bool) -> Expression:  # fmt: skip
+        match name:
+            case "null" | "boolean":
+                words: list[bool | None] = [None] if name == "null" else [True, False]
+                return self.scalars.constants(word for word in words if identity(word) not in excluded)
+            case "number":
+                return self.scalars.number(leaves, is_integer=is_integer)
+            case "string":
+                return self.scalars.string(leaves)
+            case "array":
+                self._refuse_excluded(leaves, list, "array")
+                return self.arrays.array(leaves)
+            case _:
+                self._refuse_excluded(leaves, dict, "object")
+                return self.objects.object(leaves, sole)
+
+    def _refuse_excluded(self, leaves: Sequence[Node], kind: type, name: str) -> None:
+        """Arrays and objects can't be left out one by one."""
+        for leaf in leaves:
+            if any(isinstance(value, kind) for value in self.document.keywords(leaf).get("!enum", ())):
+                self.document.recorder.refuse(leaf.path, "not", f"an {name} can't be excluded by value")
+
+    def _types(self, leaves: Sequence[Node]) -> tuple[set[str], bool]:
+        """The types that all leaves allow, and whether numbers must be whole."""
+        types, is_integer = set(TYPES), False
+        for leaf in leaves:
+            keywords = self.document.keywords(leaf)
+            names = keywords.get("type", "any")
+            names = [names] if isinstance(names, str) else list(names)
+            if self.options.is_nullable and keywords.get("nullable") is True:
+                names.append("null")
+            if "any" in names:
+                continue
+            is_integer = is_integer or ("integer" in names and "number" not in names)
+            types &= {"number" if name == "integer" else name for name in names}
+        return types, is_integer
+
+    def _any_value(self) -> Expression:
+        """Any JSON value."""
+        if "value" in self.book.rules:
+            return Reference("value")
+        gap, value = self.layout, Reference("value")
+        comma = sequence(Text(","), gap.after_comma)
+        text = self.book.shared("string")
+        self.book.rules["pair"] = sequence(text, Text(":"), gap.after_colon, value)
+        self.book.rules["value"] = alternation([
+            self._bracketed("{", Reference("pair"), comma, "}"), self._bracketed("[", value, comma, "]"),
+            text, self.scalars.number([], is_integer=False), Text("true"), Text("false"), Text("null"),
+        ])  # fmt: skip
+        return value
+
+    def _bracketed(self, opening: str, item: Expression, comma: Expression, closing: str) -> Expression:
+        full = sequence(item, Repetition(sequence(comma, item), 0), self.layout.inside, Text(closing))
+        return sequence(Text(opening), self.layout.inside, Alternation((full, Text(closing))))
