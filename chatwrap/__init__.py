@@ -29,6 +29,7 @@ from chatwrap.chat.syntax import ChatWrapperSettings
 from chatwrap.chat.text import LlamaText, SpecialToken, SpecialTokensText
 from chatwrap.chat.tokenizer import Tokenizer
 from chatwrap.errors import ChatwrapError
+from chatwrap.grammar.grammar import Grammar
 from chatwrap.tokens.encode import Encoder, encode
 from chatwrap.wrapper.base import ChatWrapper, ContextState
 from chatwrap.wrapper.definition import chat_wrapper_names, load_chat_wrapper
@@ -74,6 +75,7 @@ __all__ = [
     "Encoder",
     "Generation",
     "GenerationResult",
+    "Grammar",
     "JinjaTemplateChatWrapper",
     "LlamaText",
     "Model",

@@ -8,9 +8,7 @@ import inspect
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from threading import Lock
 from typing import Any, Final, Self, TypeAlias
-from weakref import WeakKeyDictionary
 
 import llama_cpp
 
@@ -20,7 +18,14 @@ from chatwrap.chat.text import LlamaText
 from chatwrap.engine.evaluate import check_open, context_size
 from chatwrap.engine.generate import Abort, Generation, GenerationResult
 from chatwrap.engine.sampling import SEEDS, NumberRange, SamplingOptions, sampling_options, seed_bits
-from chatwrap.engine.vocabulary import Vocabulary, captured_log, check_gguf, load_vocabulary, log_reason
+from chatwrap.engine.vocabulary import (
+    Vocabulary,
+    captured_log,
+    check_gguf,
+    load_vocabulary,
+    log_reason,
+    vocabulary_of,
+)
 from chatwrap.errors import ContextOverflowError, ModelError, OptionError, UnknownNameError
 from chatwrap.models import find_model
 from chatwrap.output.stop import StopDetector
@@ -73,7 +78,7 @@ class Model:
     def vocabulary(self) -> Vocabulary:
         """The model's tokenizer. Raises `ModelError` once the model is closed, as all else does."""
         check_open(self.llama)
-        return _vocabulary_of(self.llama)
+        return vocabulary_of(self.llama)
 
     @property
     def name(self) -> str:
@@ -278,15 +283,3 @@ def _log(*, verbose: bool) -> Iterator[list[str]]:
         return
     with captured_log() as lines:
         yield lines
-
-
-_vocabularies: WeakKeyDictionary[llama_cpp.Llama, Vocabulary] = WeakKeyDictionary()
-_vocabularies_lock = Lock()
-
-
-def _vocabulary_of(llama: llama_cpp.Llama) -> Vocabulary:
-    """A model's vocabulary, made once. It keeps the weights alive but not the `Llama` (its key here)."""
-    with _vocabularies_lock:
-        if llama not in _vocabularies:
-            _vocabularies[llama] = Vocabulary(llama.model, llama._model)
-        return _vocabularies[llama]
