@@ -27,22 +27,25 @@ class _Candidates:
     """An array of candidate tokens as llama.cpp's samplers take it; they reorder and shorten it."""
 
     def __init__(self, n_tokens: int) -> None:
-        self._blank = np.zeros(n_tokens, _CANDIDATE)
-        self._blank["id"] = np.arange(n_tokens)
-        self._entries = self._blank.copy()
+        self._entries = np.zeros(n_tokens, _CANDIDATE)
+        self._ids, self._logits = self._entries["id"], self._entries["logit"]
+        self._every_id = np.arange(n_tokens, dtype=np.int32)
         self._data: Any = self._entries.ctypes.data_as(llama_cpp.llama_token_data_p)
         self._array = llama_cpp.llama_token_data_array()
         self.pointer = ctypes.pointer(self._array)
 
     def fill(self, logits: Logits) -> None:
-        """Makes every token a candidate, in order. Linear in the vocabulary, about 1 ns a token."""
-        self._entries[:] = self._blank
-        self._entries["logit"] = logits
-        self._hold(len(self._entries))
+        """Makes every token a candidate, in order. Takes 0.03 ms for 49k tokens.
+
+        A probability left over from an earlier draw does no harm: samplers that use one set it first.
+        """
+        self._ids[:] = self._every_id
+        self._logits[:] = logits
+        self._hold(len(logits))
 
     def offer(self, token_id: int) -> None:
         """Makes one token the only candidate."""
-        self._entries[0] = (token_id, 0, 0)
+        self._ids[0], self._logits[0] = token_id, 0
         self._hold(1)
 
     def _hold(self, count: int) -> None:
@@ -52,7 +55,7 @@ class _Candidates:
     @property
     def is_any_left(self) -> bool:
         """Whether some candidate isn't masked. NaN counts as masked."""
-        return bool((self._entries["logit"][: self._array.size] > -np.inf).any())
+        return bool((self._logits[: self._array.size] > -np.inf).any())
 
     @property
     def selected_id(self) -> int:
@@ -121,10 +124,10 @@ class ConstrainedSampler:
         logits processors have taken all it allows.
         """
         logits[self._banned] = -np.inf
-        token_id = self._drawn(logits, masked=self._masks_first)
-        if not self._allows(token_id) and not self._masks_first:
-            token_id = self._drawn(logits, masked=True)
-        if not self._allows(token_id):
+        token_id = None if self._masks_first else self._drawn_freely(logits)
+        if token_id is None or not self._allows(token_id):
+            token_id = self._drawn_masked(logits)
+        if token_id is None or not self._allows(token_id):
             raise _dead_end()
         self._grammar.accept(token_id)
         llama_cpp.llama_sampler_accept(self._chain.sampler, token_id)
@@ -133,12 +136,17 @@ class ConstrainedSampler:
     def _allows(self, token_id: int) -> bool:
         return token_id not in self._banned_set and self._grammar.allows(token_id)
 
-    def _drawn(self, logits: Logits, *, masked: bool) -> int:
+    def _drawn_freely(self, logits: Logits) -> int | None:
         self._candidates.fill(logits)
-        if masked:
-            self._grammar.mask(self._candidates)
-        if not self._candidates.is_any_left:
-            raise _dead_end()
+        return self._selected() if logits.max() > -np.inf else None
+
+    def _drawn_masked(self, logits: Logits) -> int | None:
+        self._candidates.fill(logits)
+        self._grammar.mask(self._candidates)
+        return self._selected() if self._candidates.is_any_left else None
+
+    def _selected(self) -> int:
+        """The chain's choice; some samplers can't do without a candidate that has a probability."""
         llama_cpp.llama_sampler_apply(self._chain.sampler, self._candidates.pointer)
         return self._candidates.selected_id
 
