@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from chatwrap.engine.generate import Generation, GenerationResult
     from chatwrap.engine.handler import llama_cpp_handler, register
     from chatwrap.engine.model import Model, load_model
+    from chatwrap.engine.response_format import ResponseFormat
     from chatwrap.engine.sampling import SamplingOptions
     from chatwrap.engine.session import ChatSession
     from chatwrap.engine.vocabulary import Vocabulary, load_vocabulary
@@ -50,6 +51,7 @@ _ENGINE = {
     "Generation": "generate",
     "GenerationResult": "generate",
     "Model": "model",
+    "ResponseFormat": "response_format",
     "SamplingOptions": "sampling",
     "Vocabulary": "vocabulary",
     "llama_cpp_handler": "handler",
@@ -79,6 +81,7 @@ __all__ = [
     "JinjaTemplateChatWrapper",
     "LlamaText",
     "Model",
+    "ResponseFormat",
     "SamplingOptions",
     "SpecialToken",
     "SpecialTokensText",

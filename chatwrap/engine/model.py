@@ -17,6 +17,7 @@ from chatwrap.chat.history import HistoryLike
 from chatwrap.chat.text import LlamaText
 from chatwrap.engine.evaluate import check_open, context_size
 from chatwrap.engine.generate import Abort, Generation, GenerationResult
+from chatwrap.engine.response_format import ResponseFormat, ResponseFormatLike
 from chatwrap.engine.sampling import SEEDS, NumberRange, SamplingOptions, sampling_options, seed_bits
 from chatwrap.engine.vocabulary import (
     Vocabulary,
@@ -124,20 +125,27 @@ class Model:
         functions: FunctionsLike | None = None,
         document_function_params: bool = True,
         options: SamplingOptions | None = None,
+        response_format: ResponseFormatLike | None = None,
         abort: Abort | None = None,
         wait: bool = True,
         **changes: Any,
     ) -> Generation:
         """The model's answer to a history, as an iterator of chunks with a `result` after its end.
 
-        `changes` are fields of `SamplingOptions` by name. What is wrong with the history, the options
-        or the prompt's length is raised at once; see `Generation` for the rest.
+        `response_format` is what the answer has to be: a JSON Schema or a type, closed (an object has
+        no properties but those named), a `Grammar`, or a `ResponseFormat` with options of its own. The
+        answer's value is `result.value`; functions are documented but can't be called then. `changes`
+        are fields of `SamplingOptions` by name.
+
+        What is wrong with the history, the options, the response format or the prompt's length is
+        raised at once; see `Generation` for the rest.
         """
+        form = None if response_format is None else ResponseFormat.of(response_format)
         state = self.context_state(
             history, functions=functions, document_function_params=document_function_params
         )
         chosen = sampling_options(options, changes)
-        return self.answer(state, options=chosen, abort=abort, wait=wait)
+        return self.answer(state, options=chosen, response_format=form, abort=abort, wait=wait)
 
     def complete(self, history: HistoryLike, **options: Any) -> GenerationResult:
         """The model's whole answer; takes what `generate` takes."""
@@ -151,6 +159,7 @@ class Model:
         state: ContextState,
         *,
         options: SamplingOptions,
+        response_format: ResponseFormat | None = None,
         prompt_ids: Sequence[int] | None = None,
         abort: Abort | None = None,
         wait: bool = True,
@@ -166,6 +175,7 @@ class Model:
             detector,
             options,
             ignore_start_text=state.ignore_start_text,
+            response_format=response_format,
             abort=abort,
             wait=wait,
         )
