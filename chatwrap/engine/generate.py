@@ -60,6 +60,7 @@ class Generation(Iterator[Chunk]):
     Raises `ContextOverflowError` if the prompt leaves no room for an answer, `HistoryError` if it is
     empty, `OptionError` and `GrammarError` for options the model can't follow, and while iterating
     `ModelError` if llama.cpp fails. With `wait`, an answer to another thread is waited for.
+    `ignore_start_text` is dropped from the start of the answer's text if it stands there.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Generation(Iterator[Chunk]):
         detector: StopDetector,
         options: SamplingOptions,
         *,
+        ignore_start_text: str = "",
         abort: Abort | None = None,
         wait: bool = True,
     ) -> None:
@@ -78,6 +80,7 @@ class Generation(Iterator[Chunk]):
         self._n_most = _room(self.prompt_ids, llama, options)
         self._detector = detector
         self._decoder = Utf8Decoder()
+        self._start = _StartFilter(ignore_start_text)
         self._aborted = _AbortCheck(abort)
         self._texts: list[str] = []
         self._token_ids: list[int] = []
@@ -113,7 +116,8 @@ class Generation(Iterator[Chunk]):
         try:
             with self._turn.taken(self._aborted):
                 yield from self._chunks_until_end()
-            tail = self._decoder.feed(self._detector.flush()) + self._decoder.flush()
+            tail = self._start.feed(self._decoder.feed(self._detector.flush()) + self._decoder.flush())
+            tail += self._start.flush()
             if tail or self._n_given_ids < len(self._token_ids):
                 yield self._chunk(tail)
             self._finish(self._reason())
@@ -123,7 +127,7 @@ class Generation(Iterator[Chunk]):
     def _chunks_until_end(self) -> Iterator[Chunk]:
         for token_id in self._evaluator.ids(self.prompt_ids, self._aborted):
             self._token_ids.append(token_id)
-            text = self._decoder.feed(self._detector.feed(token_id))
+            text = self._start.feed(self._decoder.feed(self._detector.feed(token_id)))
             if text:
                 yield self._chunk(text)
             if self._detector.stop or len(self._token_ids) >= self._n_most:
@@ -166,6 +170,29 @@ def is_aborted(abort: Abort | None) -> bool:
     if abort is None:
         return False
     return abort.is_set() if isinstance(abort, threading.Event) else bool(abort())
+
+
+class _StartFilter:
+    """Drops a text from the start of an answer, if the answer starts with it."""
+
+    def __init__(self, ignored: str) -> None:
+        self._ignored = ignored
+        self._held = ""
+
+    def feed(self, text: str) -> str:
+        if not self._ignored:
+            return text
+        self._held += text
+        if self._ignored.startswith(self._held) and self._held != self._ignored:
+            return ""
+        released = self._held.removeprefix(self._ignored)
+        self._held = self._ignored = ""
+        return released
+
+    def flush(self) -> str:
+        """What is still held, for when no text follows."""
+        held, self._held = self._held, ""
+        return held
 
 
 class _AbortCheck:

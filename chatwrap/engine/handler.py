@@ -97,11 +97,13 @@ class LlamaCppHandler:
 
 
 def llama_cpp_handler(chat_wrapper: ChatWrapperLike = "auto") -> LlamaCppHandler:
-    """A handler for ``Llama(chat_handler=...)``; ``"auto"`` picks the wrapper that fits the model.
+    """A handler for ``Llama(chat_handler=...)``; ``"auto"`` picks the wrapper that fits the model,
+    ``"jinja"`` takes the template in its file.
 
     Raises `UnknownNameError`, `FileError` or `DefinitionError` for a wrapper that can't be loaded.
     """
-    return LlamaCppHandler(chat_wrapper if chat_wrapper == "auto" else load_wrapper(chat_wrapper))
+    late = chat_wrapper in ("auto", "jinja")
+    return LlamaCppHandler(chat_wrapper if late else load_wrapper(chat_wrapper))
 
 
 def register(name: str, chat_wrapper: ChatWrapperLike, *, overwrite: bool = False) -> None:

@@ -44,12 +44,15 @@ ABSENT: Final = Absent.ABSENT
 class ContextState:
     """A rendered conversation: the prompt up to where the model writes, and what ends its turn.
 
-    `changes` tells how the history was adapted to what the format can express.
+    `changes` tells how the history was adapted to what the format can express. `ignore_start_text` is
+    what the format itself writes between the generation prompt and a model message (a space, say): a
+    model that was trained on it may begin its answer with it, and it is no part of the answer.
     """
 
     context_text: LlamaText
     stop_generation_triggers: tuple[LlamaText, ...]
     changes: tuple[str, ...] = ()
+    ignore_start_text: str = ""
 
 
 class ChatWrapper:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -280,10 +281,14 @@ class JinjaTemplateChatWrapper(ChatWrapper):
             for tool in tools or ()
             if tool["function"]["name"] not in prompt
         ]
-        lost += [where for where, wanted in _texts(history) if not _stands_in(prompt, wanted)]
+        n_seen: Counter[str] = Counter()
+        for where, wanted, is_model_text in _texts(history):
+            n_seen[wanted] += 1
+            if not _stands_in(prompt, wanted, n_seen[wanted], is_model_text=is_model_text):
+                lost.append(where)
         if lost:
             raise HistoryError(
-                Fault(where, "the template drops it.", "Use another format, or leave it out.")
+                Fault(where, "the template drops or edits it.", "Use another format, or leave it out.")
                 for where in lost
             )
 
@@ -310,13 +315,11 @@ def _choice(value: bool | str, name: str) -> bool | str:  # noqa: FBT001
     return value
 
 
-def _stands_in(prompt: str, text: str) -> bool:
-    """Whether the prompt has `text`, trimmed, as JSON, or without the thought that ``</think>`` ends."""
-    return (
-        text.strip() in prompt
-        or text.rpartition("</think>")[2].strip() in prompt
-        or dump_json(text)[1:-1].strip() in prompt
-    )
+def _stands_in(prompt: str, text: str, count: int, *, is_model_text: bool) -> bool:
+    """Whether the prompt has `text` `count` times: trimmed, as JSON, or a model's without its thought."""
+    if prompt.count(text.strip()) >= count or prompt.count(dump_json(text)[1:-1].strip()) >= count:
+        return True
+    return is_model_text and text.rpartition("</think>")[2].strip() in prompt
 
 
 def _has_calls(history: ChatHistory, *, beside_text: bool = False) -> bool:
@@ -331,17 +334,17 @@ def _has_calls(history: ChatHistory, *, beside_text: bool = False) -> bool:
     return False
 
 
-def _texts(history: ChatHistory) -> Iterator[tuple[str, str]]:
-    """Where each text of a history stands, and the text; of calls, the name and the result."""
+def _texts(history: ChatHistory) -> Iterator[tuple[str, str, bool]]:
+    """Where each text of a history stands, the text, and whether the model said it."""
     for index, item in enumerate(history):
         where = f"history[{index}]"
         if not isinstance(item, ChatModelResponse):
-            yield where, str(item.text)
+            yield where, str(item.text), False
             continue
         for number, part in enumerate(item.response):
             if isinstance(part, str):
-                yield f"{where}.response[{number}]", part
+                yield f"{where}.response[{number}]", part, True
             elif isinstance(part, ChatModelFunctionCall):
-                yield f"{where}.response[{number}].name", part.name
+                yield f"{where}.response[{number}].name", part.name, False
                 if isinstance(part.result, str):
-                    yield f"{where}.response[{number}].result", part.result
+                    yield f"{where}.response[{number}].result", part.result, False

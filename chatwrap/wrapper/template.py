@@ -97,8 +97,16 @@ class TemplateChatWrapper(ChatWrapper):
             texts.append(self._opening(exchange) if index == 0 else self._asked(exchange))
             if exchange is not last and exchange.text("model"):
                 texts.append(self._framed("model", exchange.text("model")))
-        texts += [control(self._frame.before(Slot.COMPLETION)), last.text("model")]
-        return ContextState(LlamaText(texts), self._stop_generation_triggers())
+        generation_prompt, begun = self._frame.before(Slot.COMPLETION), last.text("model")
+        texts += [control(generation_prompt), begun]
+        ignored = "" if begun else self._text_behind_generation_prompt
+        return ContextState(LlamaText(texts), self._stop_generation_triggers(), ignore_start_text=ignored)
+
+    @property
+    def _text_behind_generation_prompt(self) -> str:
+        """What the frame of a model message has more than the generation prompt, if it begins with it."""
+        header, prompt = self._history["model"].before(Slot.MESSAGE), self._frame.before(Slot.COMPLETION)
+        return header.removeprefix(prompt) if header.startswith(prompt) else ""
 
     def _stop_generation_triggers(self) -> tuple[LlamaText, ...]:
         ending = self._frame.after(Slot.COMPLETION)

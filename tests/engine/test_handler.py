@@ -23,7 +23,12 @@ TOOL = {"type": "function", "function": {"name": "now", "description": "The time
 @pytest.fixture(scope="module")
 def llama(smollm_path: Path) -> Iterator[llama_cpp.Llama]:
     loaded = llama_cpp.Llama(
-        str(smollm_path), n_ctx=512, chat_handler=llama_cpp_handler("chatml"), verbose=False
+        str(smollm_path),
+        n_ctx=512,
+        chat_handler=llama_cpp_handler("chatml"),
+        n_threads=1,
+        n_threads_batch=1,
+        verbose=False,
     )
     yield loaded
     loaded.close()

@@ -96,7 +96,7 @@ def test_wrong_options_are_named_before_loading(smollm_path: Path) -> None:
 
 
 def test_a_context_that_llama_cpp_rounds_up_and_small_batches(smollm_path: Path) -> None:
-    with load_model(smollm_path, n_ctx=100, n_batch=7) as loaded:
+    with load_model(smollm_path, n_ctx=100, n_batch=7, n_threads=1, n_threads_batch=1) as loaded:
         assert loaded.llama.n_ctx() > loaded.n_ctx == 100
         assert loaded.complete(QUESTION, temperature=0).text == "The capital of France is Paris."
         endless = {"temperature": 0, "logit_bias": {0: -100, 2: -100}}

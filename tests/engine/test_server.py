@@ -30,7 +30,13 @@ def client(smollm_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    options = {"model": smollm_path, "model_alias": "smollm", "chat_format": "house", "n_ctx": 512}
+    options = {
+        "model": smollm_path,
+        "model_alias": "smollm",
+        "chat_format": "house",
+        "n_ctx": 512,
+        "n_threads": 1,
+    }
     arguments = [f"--{name}={value}" for name, value in {**options, "port": port}.items()]
     log = tmp_path_factory.mktemp("server") / "log"
     with log.open("wb") as output:

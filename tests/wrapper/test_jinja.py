@@ -172,8 +172,8 @@ def test_a_dropped_message_is_an_error_that_names_it() -> None:
     with pytest.raises(HistoryError) as caught:
         prompt("{{ messages[-1].content }}", user("first"), model("second"), user("third"))
     assert str(caught.value) == (
-        "history[0]: the template drops it. Use another format, or leave it out.\n"
-        "history[1].response[0]: the template drops it. Use another format, or leave it out."
+        "history[0]: the template drops or edits it. Use another format, or leave it out.\n"
+        "history[1].response[0]: the template drops or edits it. Use another format, or leave it out."
     )
 
 
