@@ -142,8 +142,9 @@ class UnknownNameError(ChatwrapError, LookupError):
 
     def __init__(self, kind: str, name: str, known: Sequence[str], listing: str) -> None:
         self.kind, self.name, self.known, self.listing = kind, name, tuple(known), listing
-        matches = difflib.get_close_matches(name, known, n=1)
-        hint = f" Did you mean {matches[0]!r}?" if matches else ""
+        by_folded = {entry.casefold(): entry for entry in known}
+        matches = difflib.get_close_matches(name.casefold(), by_folded, n=1)
+        hint = f" Did you mean {by_folded[matches[0]]!r}?" if matches else ""
         super().__init__(f"No {kind} named {name!r}.{hint} {listing} lists all.")
 
     def __reduce__(self) -> tuple[type[Self], tuple[str, str, tuple[str, ...], str]]:

@@ -7,7 +7,7 @@ Every function that takes a history takes `HistoryLike`: items, or their JSON fo
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import (
@@ -164,7 +164,7 @@ def as_history(history: HistoryLike | str, *, where: str = "history") -> ChatHis
     Raises `HistoryError` with every fault found, each with its path.
     """
     values = _parsed(history, where) if isinstance(history, str) else history
-    if isinstance(values, Mapping) or not isinstance(values, Iterable):
+    if isinstance(values, Mapping | str) or not isinstance(values, Iterable):
         raise HistoryError.of(
             where, f"a {type(values).__name__}, not a list of messages.", "Put it in a list."
         )
@@ -198,8 +198,7 @@ def _parsed(text: str, where: str) -> Any:
 
 
 def _fault(where: str, detail: ErrorDetails) -> Fault:
-    steps = [step for step in detail["loc"] if step not in _TAGS]
-    path = where + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
+    path = where + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in _steps(detail))
     given = detail["input"]
     match detail["type"]:
         case "union_tag_not_found" | "union_tag_invalid":
@@ -212,7 +211,19 @@ def _fault(where: str, detail: ErrorDetails) -> Fault:
             return Fault(path, str(detail["ctx"]["error"]))
         case _:
             problem = detail["msg"].removeprefix("Input should be ").removeprefix("input was not ")
+            problem = problem.removesuffix(", unable to interpret input")
             return Fault(path, f"must be {problem}, not {_shown(given)}.")
+
+
+def _steps(detail: ErrorDetails) -> Iterator[int | str]:
+    """The path of a fault, without the tags that pydantic puts in and without a way into a JSON value."""
+    match detail["loc"]:
+        case (_, "response", int(index), _, key, *_):
+            yield from ("response", index, key)
+        case (_, "response", int(index), *_):
+            yield from ("response", index)
+        case (_, key, *_):
+            yield key
 
 
 def _wrong_kind(path: str, given: Any, items: str, parts: str) -> Fault:
@@ -228,6 +239,3 @@ def _wrong_kind(path: str, given: Any, items: str, parts: str) -> Fault:
 def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-_TAGS = frozenset({"system", "user", "model", "functionCall", "segment"})

@@ -22,6 +22,7 @@ from chatwrap.chat.history import (
 from chatwrap.chat.json_text import dump_json
 from chatwrap.chat.syntax import ChatWrapperSettings, Slot, SlottedText, as_slotted
 from chatwrap.chat.text import LlamaText, LlamaTextInput, SpecialTokensText
+from chatwrap.errors import Fault, HistoryError
 from chatwrap.wrapper.document import typescript_signatures
 from chatwrap.wrapper.response import ResponseWriter
 
@@ -70,7 +71,7 @@ class ChatWrapper:
     @property
     def control_texts(self) -> frozenset[str]:
         """Every text that this format may write as control text; see `encode`'s `control_texts`."""
-        return frozenset(_control_texts(self.settings))
+        return frozenset(filter(None, _control_texts(self.settings)))
 
     def generate_context_state(
         self,
@@ -225,6 +226,13 @@ def _read_calls(
         return tuple(calls)  # type: ignore[arg-type]
     (item,) = as_history([{"type": "model", "response": calls}], where="function_calls")
     assert isinstance(item, ChatModelResponse)
+    faults = [
+        Fault(f"function_calls[{index}]", f"not a function call, but {part!r}.")
+        for index, part in enumerate(item.response)
+        if not isinstance(part, ChatModelFunctionCall)
+    ]
+    if faults:
+        raise HistoryError(faults)
     return tuple(part for part in item.response if isinstance(part, ChatModelFunctionCall))
 
 
