@@ -13,10 +13,10 @@ import typer
 
 from chatwrap.chat.functions import ChatModelFunctions, as_functions
 from chatwrap.chat.history import ChatHistory, as_history
-from chatwrap.chat.json_text import dump_json
 from chatwrap.chat.openai import functions_from_openai, history_from_openai
 from chatwrap.chat.text import LlamaText
 from chatwrap.cli.spans import print_spans, spans_of
+from chatwrap.cli.streams import printable_json
 from chatwrap.errors import Fault, HistoryError
 from chatwrap.files import decode_utf8, read_text
 from chatwrap.models import default_model, find_model
@@ -58,7 +58,7 @@ def render(
         else None
     )
     if as_json:
-        print(json.dumps(_as_json(wrapper, state, vocabulary, ids), ensure_ascii=False, indent=2))
+        print(printable_json(_as_json(wrapper, state, vocabulary, ids), indent=2))
         return
     print_spans(spans_of(state.context_text, vocabulary))
     if ids is not None and vocabulary is not None:
@@ -136,10 +136,10 @@ def _as_json(
 
 def _trigger(trigger: LlamaText) -> str:
     """A stop trigger as its spans, control text and roles in angle brackets of their kind."""
-    return " ".join(f"{span.kind} {dump_json(span.text)}" for span in spans_of(trigger, None))
+    return " ".join(f"{span.kind} {printable_json(span.text)}" for span in spans_of(trigger, None))
 
 
 def _print_tokens(ids: list[int], vocabulary: Vocabulary) -> None:
     print(f"{len(ids)} tokens:", *ids)
     for token_id in ids:
-        print(f"{token_id:>8} {dump_json(vocabulary.piece(token_id).decode('utf-8', 'replace'))}")
+        print(f"{token_id:>8} {printable_json(vocabulary.piece(token_id).decode('utf-8', 'replace'))}")
