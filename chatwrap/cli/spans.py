@@ -58,3 +58,11 @@ def print_spans(spans: Iterable[Span]) -> None:
     console = Console(highlight=False, soft_wrap=True)
     console.print(line)
     console.print(Text.assemble("-- ", *((f"{kind}  ", style) for kind, style in STYLES.items())))
+
+
+def triggers_text(triggers: Iterable[LlamaText]) -> str:
+    """Stop triggers on one line, each as its spans."""
+    return " | ".join(
+        " ".join(f"{span.kind} {printable_json(span.text)}" for span in spans_of(trigger, None))
+        for trigger in triggers
+    )
