@@ -145,8 +145,9 @@ class Conversation:
         """
         shown = visible if on_terminal() else str
         with _abort_on_interrupt() as abort:
+            pieces = self.session.stream(text, abort=abort, options=self._options)
             try:
-                for piece in self.session.stream(text, abort=abort, options=self._options):
+                for piece in pieces:
                     sys.stdout.write(shown(piece))
                     sys.stdout.flush()
             finally:
