@@ -6,7 +6,6 @@ Every function that takes a history takes `HistoryLike`: items, or their JSON fo
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
@@ -24,6 +23,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
+from chatwrap.chat.json_text import parse_json
 from chatwrap.chat.text import LlamaText
 from chatwrap.errors import Fault, HistoryError
 
@@ -163,7 +163,7 @@ def as_history(history: HistoryLike | str, *, where: str = "history") -> ChatHis
 
     Raises `HistoryError` with every fault found, each with its path.
     """
-    values = _parsed(history, where) if isinstance(history, str) else history
+    values = parse_json(history, where=where) if isinstance(history, str) else history
     if isinstance(values, Mapping | str) or not isinstance(values, Iterable):
         raise HistoryError.of(
             where, f"a {type(values).__name__}, not a list of messages.", "Put it in a list."
@@ -186,15 +186,6 @@ def as_history(history: HistoryLike | str, *, where: str = "history") -> ChatHis
 def history_to_json(history: HistoryLike) -> list[dict[str, Any]]:
     """The JSON form of a history, readable by `as_history` and by node-llama-cpp."""
     return [item.to_json() for item in as_history(history)]
-
-
-def _parsed(text: str, where: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise HistoryError([Fault.at(text, error.pos, f"not JSON: {error.msg}.", name=where)]) from None
-    except RecursionError:
-        raise HistoryError.of(where, "JSON nested too deep to read.", "Flatten it.") from None
 
 
 def _fault(where: str, detail: ErrorDetails) -> Fault:
