@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chatwrap.cli import app
+from chatwrap.cli.commands import app
 from chatwrap.wrapper.definition import chat_wrapper_names, parse_definition
 
 README = Path(__file__).parent.parent / "README.md"
