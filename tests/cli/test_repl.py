@@ -12,7 +12,9 @@ from .program import CTRL_C, CTRL_D, FAST, PROGRAM, Terminal, environment, run
 
 CAPITAL = "What is the capital of France?"
 ANSWER = "The capital of France is Paris."
-GREETING = "Smollm2 135M 8k Lc100K Mix1 Ep2, format chatml, 256 tokens. /help lists commands, Ctrl-D leaves.\n"
+GREETING = (
+    "Smollm2 135M 8k Lc100K Mix1 Ep2, format chatml, 256 tokens. /help lists commands, Ctrl-D leaves.\n"
+)
 HELP = """\
 /help     this list
 /exit     leave (Ctrl-D does too)
@@ -96,7 +98,7 @@ def test_lines_from_a_pipe_are_answered_without_noise(smollm_path: Path) -> None
     assert (code, out) == (0, f"{ANSWER}\n{ANSWER}\n")
     assert err == (
         "chatwrap: No command /nonsense. /help lists all.\n"
-        "chatwrap: text[23]: lone surrogate U+DCFF after 'user\\n/usr/bin is what? '. "
+        "chatwrap: text[23]: lone surrogate U+DCFF after 'r\\n/usr/bin is what? '. "
         "Replace it, for example with text.encode('utf-8', 'replace').decode().\n"
     )
 
