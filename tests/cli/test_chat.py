@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from chatwrap.engine.model import load_model
+
 from .conftest import MainRun
 from .program import CTRL_C, FAST, Terminal, environment, run
 
 CAPITAL = "What is the capital of France?"
 ANSWER = "The capital of France is Paris."
-SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
 FORMAT = """\
 template = "{{history}}<|im_start|>assistant\\n{{completion}}<|im_end|>"
 [history_template]
@@ -50,15 +51,15 @@ def test_answers_end_where_they_are_told_to(run_here: MainRun) -> None:
 
 
 def test_a_format_goes_by_name_by_file_or_by_the_models_own_template(
-    run_here: MainRun, tmp_path: Path
+    run_here: MainRun, tmp_path: Path, smollm_path: Path
 ) -> None:
     file = tmp_path / "mine.toml"
     file.write_text(FORMAT, encoding="utf-8")
-    for chat_format in ("chatml", str(file), "jinja"):
-        assert answered(run_here, "-p", CAPITAL, "--format", chat_format, "--system", SYSTEM) == (
-            f"{ANSWER}\n"
-        )
-    assert answered(run_here, "-p", CAPITAL, "--format", "general", "--max-tokens", "2") != "The capital\n"
+    for chat_format in ("chatml", str(file), "jinja", "general"):
+        with load_model(smollm_path, n_ctx=256, n_threads=1, chat_wrapper=chat_format) as model:
+            expected = model.complete([{"type": "user", "text": "Hi"}], temperature=0, max_tokens=4).text
+        asked = ("-p", "Hi", "--max-tokens", "4", "--format", chat_format)
+        assert answered(run_here, smollm_path, *asked) == f"{expected}\n"
 
 
 def test_a_history_is_saved_and_gone_on_from(run_here: MainRun, tmp_path: Path) -> None:
