@@ -16,7 +16,7 @@ from chatwrap.chat.json_text import parse_json
 from chatwrap.chat.openai import functions_from_openai, history_from_openai
 from chatwrap.cli.spans import print_spans, spans_of, triggers_text
 from chatwrap.cli.streams import printable_json
-from chatwrap.errors import OptionError
+from chatwrap.errors import HistoryError, OptionError
 from chatwrap.files import decode_utf8, read_text
 from chatwrap.models import default_model, find_model
 from chatwrap.tokens.encode import encode
@@ -88,6 +88,8 @@ def _read_request(source: str, functions: Path | None) -> _Request:
 
 
 def _history(value: Any, where: str) -> ChatHistory:
+    if isinstance(value, str):  # which `as_history` would take for JSON text
+        raise HistoryError.of(where, "a str, not a list of messages.", "Put it in a list.")
     is_openai = (
         isinstance(value, list) and bool(value) and isinstance(value[0], Mapping) and "role" in value[0]
     )

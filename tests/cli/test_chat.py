@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-import chatwrap.cli.chat as chat_module
-from chatwrap.cli.commands import app
-from chatwrap.engine.model import Model, load_model
-from chatwrap.errors import ChatwrapError
+from chatwrap.engine.model import load_model
 
-from .program import CTRL_C, FAST, PROGRAM, Terminal, environment, run
+from .conftest import MainRun
+from .program import CTRL_C, FAST, Terminal, environment, run
 
 CAPITAL = "What is the capital of France?"
 ANSWER = "The capital of France is Paris."
@@ -30,23 +27,11 @@ model = "<|im_start|>assistant\\n{{message}}<|im_end|>\\n"
 """
 
 
-@pytest.fixture(scope="module")
-def runner() -> CliRunner:
-    return CliRunner()
-
-
-def answered(runner: CliRunner, *arguments: str | Path) -> str:
+def answered(run_here: MainRun, *arguments: str | Path) -> str:
     """What the command prints, run in this process."""
-    result = runner.invoke(app, ["chat", *FAST, *map(str, arguments)], catch_exceptions=False)
-    assert (result.exit_code, result.stderr) == (0, "")
-    return result.stdout
-
-
-def refused(*arguments: str | Path) -> str:
-    """The message for a user's mistake."""
-    code, out, err = run("chat", "-p", "Hi", *FAST, *arguments)
-    assert (code, out) == (2, "")
-    return err.removeprefix("chatwrap: ").removesuffix("\n")
+    code, out, err = run_here("chat", *FAST, *arguments)
+    assert (code, err) == (0, "")
+    return out
 
 
 def test_it_answers_and_prints_nothing_else() -> None:
@@ -54,35 +39,35 @@ def test_it_answers_and_prints_nothing_else() -> None:
     assert (code, out, err) == (0, f"{ANSWER}\n", "")
 
 
-def test_a_prompt_may_come_from_a_file(runner: CliRunner, tmp_path: Path) -> None:
+def test_a_prompt_may_come_from_a_file(run_here: MainRun, tmp_path: Path) -> None:
     file = tmp_path / "question.txt"
     file.write_text(CAPITAL, encoding="utf-8")
-    assert answered(runner, "--prompt-file", file) == f"{ANSWER}\n"
+    assert answered(run_here, "--prompt-file", file) == f"{ANSWER}\n"
 
 
-def test_answers_end_where_they_are_told_to(runner: CliRunner) -> None:
-    assert answered(runner, "-p", CAPITAL, "--max-tokens", "3") == "The capital of\n"
-    assert answered(runner, "-p", CAPITAL, "--stop", " of", "--stop", "Paris") == "The capital\n"
+def test_answers_end_where_they_are_told_to(run_here: MainRun) -> None:
+    assert answered(run_here, "-p", CAPITAL, "--max-tokens", "3") == "The capital of\n"
+    assert answered(run_here, "-p", CAPITAL, "--stop", " of", "--stop", "Paris") == "The capital\n"
 
 
 def test_a_format_goes_by_name_by_file_or_by_the_models_own_template(
-    runner: CliRunner, tmp_path: Path
+    run_here: MainRun, tmp_path: Path, smollm_path: Path
 ) -> None:
     file = tmp_path / "mine.toml"
     file.write_text(FORMAT, encoding="utf-8")
-    for chat_format in ("chatml", str(file), "jinja"):
-        assert answered(runner, "-p", CAPITAL, "--format", chat_format, "--system", "Be exact.") == (
-            f"{ANSWER}\n"
-        )
-    assert answered(runner, "-p", CAPITAL, "--format", "general", "--max-tokens", "2") != "The capital\n"
+    for chat_format in ("chatml", str(file), "jinja", "general"):
+        with load_model(smollm_path, n_ctx=256, n_threads=1, chat_wrapper=chat_format) as model:
+            expected = model.complete([{"type": "user", "text": "Hi"}], temperature=0, max_tokens=4).text
+        asked = ("-p", "Hi", "--max-tokens", "4", "--format", chat_format)
+        assert answered(run_here, smollm_path, *asked) == f"{expected}\n"
 
 
-def test_a_history_is_saved_and_gone_on_from(runner: CliRunner, tmp_path: Path) -> None:
+def test_a_history_is_saved_and_gone_on_from(run_here: MainRun, tmp_path: Path) -> None:
     talk = tmp_path / "talk.json"
-    answered(runner, "-p", CAPITAL, "--history", talk)
+    answered(run_here, "-p", CAPITAL, "--history", talk)
     said = [{"type": "user", "text": CAPITAL}, {"type": "model", "response": [ANSWER]}]
     assert json.loads(talk.read_text(encoding="utf-8")) == said
-    assert "Rome" in answered(runner, "-p", "And of Italy?", "--history", talk, "--system", "Be brief.")
+    assert "Rome" in answered(run_here, "-p", "And of Italy?", "--history", talk, "--system", "Be brief.")
     assert json.loads(talk.read_text(encoding="utf-8"))[:-1] == [
         {"type": "system", "text": "Be brief."},
         *said,
@@ -110,7 +95,10 @@ def test_a_history_is_saved_and_gone_on_from(runner: CliRunner, tmp_path: Path) 
         ),
         (["-f", "no.toml"], "no.toml: no such file."),
         (["-f", "folder/"], "folder: is a directory. Name a file in it."),
-        (["-f", "bad.toml"], "bad.toml: not TOML: Invalid value (at line 1, column 12)."),
+        (
+            ["-f", "bad.toml"],
+            "bad.toml: history_template: missing. A definition needs template and history_template.",
+        ),
         (["--history", "folder"], "folder: is a directory. Name a file in it."),
         (
             ["--history", "no/talk.json"],
@@ -139,10 +127,13 @@ def test_a_history_is_saved_and_gone_on_from(runner: CliRunner, tmp_path: Path) 
     ],
 )
 def test_a_users_mistake_is_one_message(
-    arguments: list[str], message: str, in_folder: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, folder: Path, run_here: MainRun
 ) -> None:
-    assert exit_of_main("chat", "-p", "Hi", *FAST, *arguments) == 2
-    assert capsys.readouterr() == ("", f"chatwrap: {message}\n")
+    (folder / "folder").mkdir()
+    (folder / "text.gguf").write_text("Hello", encoding="utf-8")
+    (folder / "bad.toml").write_text("template = '{{history}}{{completion}}.'", encoding="utf-8")
+    (folder / "bad.json").write_text('[{"type": "user" "text": "Hi"}]', encoding="utf-8")
+    assert run_here("chat", "-p", "Hi", *FAST, *arguments) == (2, "", f"chatwrap: {message}\n")
 
 
 def test_a_truncated_model_is_a_failure_of_the_model(tmp_path: Path, smollm_path: Path) -> None:
@@ -164,3 +155,61 @@ def test_a_truncated_model_is_a_failure_of_the_model(tmp_path: Path, smollm_path
             "",
             f"chatwrap: {cut}: llama.cpp can't load it: {reason} {remedy}\n",
         )
+
+
+def test_an_option_that_is_no_number_is_refused(run_here: MainRun) -> None:
+    code, out, err = run_here("chat", "--temperature", "warm")
+    assert (code, out) == (2, "")
+    assert "Invalid value for '--temperature'" in err
+
+
+def test_ctrl_c_ends_an_answer_with_its_own_exit_code(tmp_path: Path, smollm_path: Path) -> None:
+    talk = tmp_path / "talk.json"
+    options = ("--threads", "1", "--n-ctx", "2048", "--temperature", "0", "--history", talk)
+    with Terminal("chat", smollm_path, "-p", "Write a very long story.", *options) as terminal:
+        terminal.until(" ")
+        terminal.type(CTRL_C)
+        assert terminal.ended() == 130
+    answer = json.loads(talk.read_text(encoding="utf-8"))[1]["response"][0]
+    assert terminal.shown.replace("^C", "") == f"{answer}\n"
+    assert len(answer) < 2000
+
+
+@pytest.mark.parametrize("delay_s", [0, 0.15, 0.4, 0.8])
+def test_ctrl_c_before_the_answer_ends_the_program_silently(delay_s: float, smollm_path: Path) -> None:
+    program = "from chatwrap.cli import main; print('started', flush=True); main()"
+    command = [sys.executable, "-c", program, "chat", str(smollm_path), *FAST]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment({})) as process:
+        assert process.stdout and process.stderr
+        assert process.stdout.readline() == b"started\n"
+        time.sleep(0.02 + delay_s)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=20) == -signal.SIGINT
+        assert process.stderr.read() == process.stdout.read() == b""
+
+
+def test_a_terminal_without_a_character_gets_its_escape(smollm_path: Path) -> None:
+    answer = "ChatSession.stream = lambda *_, **__: iter(['Gr\\u00fc\\u00dfe ', '\\U0001f600'])"
+    main = f"from chatwrap import ChatSession; {answer}; from chatwrap.cli import main; main()"
+    program = (sys.executable, "-c", main)
+    asked = ("chat", smollm_path, "-p", "Grüße 😀", *FAST)
+    assert run(*asked, program=program, PYTHONIOENCODING="ascii") == (0, "Gr\\xfc\\xdfe \\U0001f600\n", "")
+    assert run(*asked, program=program, LC_ALL="C") == (0, "Grüße 😀\n", "")
+
+
+def test_a_question_is_utf8_in_any_locale(smollm_path: Path) -> None:
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    code, out, err = run("chat", smollm_path, "-p", "Say: 😀", *FAST, "--max-tokens", "4", **ascii_only)
+    assert (code, err) == (0, "") and out.isascii()
+    code, out, err = run(
+        "chat", smollm_path, *FAST, "--max-tokens", "4", given="Say: 😀".encode(), **ascii_only
+    )
+    assert (code, err) == (0, "") and out.isascii()
+
+
+def test_a_build_that_cannot_be_loaded_is_told(run_here: MainRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "llama_cpp", None)
+    reason = "can't be loaded: import of llama_cpp halted; None in sys.modules"
+    remedy = "Run: pip install --force-reinstall --no-cache-dir llama-cpp-python"
+    assert run_here("chat", "-p", "Hi") == (1, "", f"chatwrap: llama-cpp-python: {reason}. {remedy}\n")

@@ -98,7 +98,7 @@ def test_lines_from_a_pipe_are_answered_without_noise(smollm_path: Path) -> None
     assert (code, out) == (0, f"{ANSWER}\n{ANSWER}\n")
     assert err == (
         "chatwrap: No command /nonsense. /help lists all.\n"
-        "chatwrap: text[23]: lone surrogate U+DCFF after 'user\\n/usr/bin is what? '. "
+        "chatwrap: text[23]: lone surrogate U+DCFF after 'r\\n/usr/bin is what? '. "
         "Replace it, for example with text.encode('utf-8', 'replace').decode().\n"
     )
 
