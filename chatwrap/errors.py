@@ -123,6 +123,21 @@ class OptionError(FaultsError):
     """An option has a value that it can't have."""
 
 
+class AnswerError(ChatwrapError, ValueError):
+    """An answer isn't what was asked for, cut short or invalid; `text` is all there is of it."""
+
+    def __init__(self, problem: str, remedy: str = "", *, text: str) -> None:
+        self.problem, self.remedy, self.text = problem, remedy, text
+        super().__init__(str(Fault("answer", problem, remedy)))
+
+    def __reduce__(self) -> tuple[Any, tuple[str, str, str]]:
+        return _answer_error, (self.problem, self.remedy, self.text)
+
+
+def _answer_error(problem: str, remedy: str, text: str) -> AnswerError:
+    return AnswerError(problem, remedy, text=text)
+
+
 class TextEncodingError(ChatwrapError, ValueError):
     """A text can't be encoded as UTF-8: it holds a lone surrogate at `char_offset`."""
 

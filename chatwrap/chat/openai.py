@@ -25,7 +25,7 @@ from chatwrap.chat.history import (
     as_history,
 )
 from chatwrap.chat.json_text import dump_json
-from chatwrap.errors import Fault, HistoryError
+from chatwrap.errors import Fault, HistoryError, OptionError
 
 _TEXT_ROLES: Final = {"system": ChatSystemMessage, "developer": ChatSystemMessage, "user": ChatUserMessage}
 _KNOWN_KEYS: Final = {
@@ -122,6 +122,36 @@ class _WaitingCall:
     call_id: object
     name: str
     place: int
+
+
+def response_schema_from_openai(response_format: Any) -> dict[str, Any] | bool | None:
+    """The JSON Schema that a ``response_format`` asks for; None where plain text may come.
+
+    Takes ``text``, ``json_object`` (with llama-cpp-python's ``schema``) and the ``json_schema``
+    envelope. Raises `OptionError` for anything else.
+
+    >>> response_schema_from_openai({"type": "json_schema", "json_schema": {"schema": {"type": "null"}}})
+    {'type': 'null'}
+    """
+    where, form = "response_format", response_format
+    kind = form.get("type") if isinstance(form, Mapping) else form
+    match kind:
+        case None if form is None:
+            return None
+        case "text":
+            return None
+        case "json_object":
+            schema, where = form.get("schema"), f"{where}.schema"
+            schema = {"type": "object"} if schema is None else schema
+        case "json_schema":
+            envelope, where = form.get("json_schema"), f"{where}.json_schema.schema"
+            schema = envelope.get("schema") if isinstance(envelope, Mapping) else None
+        case _:
+            remedy = "Give the type 'text', 'json_object' or 'json_schema'."
+            raise OptionError.of(where, f"{form!r} can't be followed.", remedy)
+    if not isinstance(schema, dict | bool):
+        raise OptionError.of(where, f"{schema!r} isn't a JSON Schema.", "Give an object.")
+    return schema
 
 
 @dataclass(slots=True)

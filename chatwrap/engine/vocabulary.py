@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, Self
+from weakref import WeakKeyDictionary
 
 import llama_cpp
 
@@ -116,6 +117,10 @@ class Vocabulary:
     def is_end_of_generation(self, token_id: int) -> bool:
         return bool(llama_cpp.llama_vocab_is_eog(self._vocab, token_id))
 
+    def grammar_sampler(self, gbnf: str) -> Any:
+        """A new native sampler for a grammar, a null pointer if llama.cpp can't read it."""
+        return llama_cpp.llama_sampler_init_grammar(self._vocab, encode_utf8(gbnf), b"root")
+
     def tokenize(self, text: str, *, special: bool = False) -> list[int]:
         """The ids of `text`, nothing added in front but the space that SPM vocabularies want.
 
@@ -169,6 +174,18 @@ def load_vocabulary(path: str | Path) -> Vocabulary:
     if not model:
         raise ModelError(f"{path}: llama.cpp can't load it: {log_reason(log)} {CUT_SHORT}")
     return Vocabulary(model, _NativeModel(model))
+
+
+_vocabularies: WeakKeyDictionary[llama_cpp.Llama, Vocabulary] = WeakKeyDictionary()
+_vocabularies_lock = threading.Lock()
+
+
+def vocabulary_of(llama: llama_cpp.Llama) -> Vocabulary:
+    """A model's vocabulary, made once. It keeps the weights alive but not the `Llama` (its key here)."""
+    with _vocabularies_lock:
+        if llama not in _vocabularies:
+            _vocabularies[llama] = Vocabulary(llama.model, llama._model)
+        return _vocabularies[llama]
 
 
 class _NativeModel:
