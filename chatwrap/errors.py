@@ -13,7 +13,17 @@ from typing import Any, Self
 
 
 class ChatwrapError(Exception):
-    """Base class of all errors raised on purpose by chatwrap."""
+    """Base class of all errors raised on purpose by chatwrap. They survive pickling, attributes included."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args, vars(self))
+
+
+def _restored(kind: type[ChatwrapError], args: tuple[Any, ...], attributes: dict[str, Any]) -> ChatwrapError:
+    """The error that was pickled, made without its `__init__`, which takes other arguments."""
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(attributes)
+    return error
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +94,6 @@ class FaultsError(ChatwrapError, ValueError):
     def of(cls, where: str, problem: str, remedy: str = "") -> Self:
         return cls([Fault(where, problem, remedy)])
 
-    def __reduce__(self) -> tuple[type[Self], tuple[tuple[Fault, ...]]]:
-        return type(self), (self.faults,)
-
 
 class TemplateError(FaultsError):
     """A chat template string lacks a slot, repeats one, or can't be used."""
@@ -143,9 +150,6 @@ class TextEncodingError(ChatwrapError, ValueError):
             "Replace it, for example with text.encode('utf-8', 'replace').decode()."
         )
 
-    def __reduce__(self) -> tuple[type[Exception], tuple[str]]:
-        return ChatwrapError, (str(self),)
-
 
 class UnknownNameError(ChatwrapError, LookupError):
     """No `kind` (chat wrapper, model, grammar, ...) has the name `name`.
@@ -157,12 +161,10 @@ class UnknownNameError(ChatwrapError, LookupError):
 
     def __init__(self, kind: str, name: str, known: Sequence[str], listing: str) -> None:
         self.kind, self.name, self.known, self.listing = kind, name, tuple(known), listing
-        matches = difflib.get_close_matches(name, known, n=1)
-        hint = f" Did you mean {matches[0]!r}?" if matches else ""
+        by_folded = {entry.casefold(): entry for entry in known}
+        matches = difflib.get_close_matches(name.casefold(), by_folded, n=1)
+        hint = f" Did you mean {by_folded[matches[0]]!r}?" if matches else ""
         super().__init__(f"No {kind} named {name!r}.{hint} {listing} lists all.")
-
-    def __reduce__(self) -> tuple[type[Self], tuple[str, str, tuple[str, ...], str]]:
-        return type(self), (self.kind, self.name, self.known, self.listing)
 
 
 class FileError(ChatwrapError, OSError):
@@ -187,6 +189,3 @@ class ContextOverflowError(ChatwrapError, ValueError):
             f"prompt: {count} tokens, but the context holds {n_ctx} and needs one free to answer. "
             "Shorten the conversation, or load the model with a larger n_ctx."
         )
-
-    def __reduce__(self) -> tuple[type[Exception], tuple[str]]:
-        return ChatwrapError, (str(self),)

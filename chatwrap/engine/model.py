@@ -20,9 +20,11 @@ from chatwrap.engine.generate import Abort, Generation, GenerationResult
 from chatwrap.engine.response_format import ResponseFormat, ResponseFormatLike
 from chatwrap.engine.sampling import SEEDS, NumberRange, SamplingOptions, sampling_options, seed_bits
 from chatwrap.engine.vocabulary import (
+    CUT_SHORT,
     Vocabulary,
     captured_log,
     check_gguf,
+    is_about_file,
     load_vocabulary,
     log_reason,
     vocabulary_of,
@@ -282,6 +284,7 @@ def _load(path: Path, options: Mapping[str, Any], *, verbose: bool) -> llama_cpp
             raise OptionError.of("load_model", f"llama_cpp.Llama refuses an option: {error}.") from error
         except (ValueError, RuntimeError, MemoryError, OSError) as error:
             reason = log_reason(lines) if lines else f"{error or type(error).__name__}."
+            reason += f" {CUT_SHORT}" if is_about_file(lines) else ""
             raise ModelError(f"{path}: llama.cpp can't load it: {reason}") from error
 
 

@@ -158,6 +158,9 @@ class Vocabulary:
             capacity = -length
 
 
+CUT_SHORT: Final = "If the file was cut short, download it again."
+
+
 def load_vocabulary(path: str | Path) -> Vocabulary:
     """The vocabulary of a GGUF file, without its weights. Takes 0.03 to 1 s.
 
@@ -169,8 +172,7 @@ def load_vocabulary(path: str | Path) -> Vocabulary:
     with captured_log() as log:
         model = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
     if not model:
-        remedy = "If the file was cut short, download it again."
-        raise ModelError(f"{path}: llama.cpp can't load it: {log_reason(log)} {remedy}")
+        raise ModelError(f"{path}: llama.cpp can't load it: {log_reason(log)} {CUT_SHORT}")
     return Vocabulary(model, _NativeModel(model))
 
 
@@ -243,6 +245,11 @@ def log_reason(lines: list[str]) -> str:
     """llama.cpp's own reason for a failure, from the lines it logged."""
     told = [line for line in lines if line]
     return f"{told[0].rstrip('.')}." if told else "it gives no reason."
+
+
+def is_about_file(lines: list[str]) -> bool:
+    """Whether llama.cpp complains of the file, rather than of memory or options."""
+    return any("gguf_init" in line or "corrupted or incomplete" in line for line in lines)
 
 
 def _grown_text(read: Any, model: Any, index: int) -> str:
