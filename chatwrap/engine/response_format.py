@@ -74,7 +74,7 @@ class ResponseFormat:
 
     def value(self, text: str) -> Any:
         """The value that a whole answer is. Raises `AnswerError` if it isn't valid."""
-        if self.adapter is None and self.grammar.schema is None:
+        if not self._is_json:
             return text
         try:
             value = json.loads(text) if self.adapter is None else self.adapter.validate_json(text)
@@ -96,12 +96,16 @@ class ResponseFormat:
         >>> ResponseFormat.of({"type": "object", "properties": {"a": {}}}).partial_value('{"a": [1, "x')
         {'a': [1, 'x']}
         """
-        if self.adapter is None and self.grammar.schema is None:
+        if not self._is_json:
             return text
         try:
             return pydantic_core.from_json(text, allow_partial="trailing-strings")
         except ValueError:
             return None
+
+    @property
+    def _is_json(self) -> bool:
+        return self.adapter is not None or self.grammar.schema is not None
 
     def _faults(self, value: Any, text: str) -> Iterator[Fault]:
         if not self.grammar.report.is_exact:
@@ -110,8 +114,8 @@ class ResponseFormat:
     def _cut(self, result: GenerationResult) -> tuple[str, str] | None:
         """What cut an answer short, and the mend; None if it is whole."""
         stop = result.stop
-        if stop is not None and stop.token_id is not None:
-            return None
+        if stop is not None and stop.token_id is not None and self._is_json:
+            return None  # the grammar lets JSON end where it is complete, and half of it can't be read
         matcher = self.grammar.matcher()
         matcher.feed(result.text)
         if matcher.is_final or (stop is not None and matcher.is_complete):

@@ -122,6 +122,18 @@ def test_a_long_prompt_is_aborted_between_batches(smollm_path: Path) -> None:
         assert greedy(model) == ANSWER
 
 
+def test_a_rewound_context_is_not_sampled_from(smollm_path: Path) -> None:
+    """The logits are still those of the prompt that was dropped."""
+    with load_model(smollm_path, n_ctx=128, n_batch=16, n_threads=1, n_threads_batch=1) as model:
+        model.complete(QUESTION, max_tokens=1)
+        calls = iter([False])
+        assert model.complete(LONG, abort=lambda: next(calls, True)).finish_reason == "abort"
+        kept = model.llama.input_ids[: model.llama.n_tokens].tolist()
+        after_rewind = next(model.llama.generate(kept, temp=0))
+        model.llama.reset()
+        assert after_rewind == next(model.llama.generate(kept, temp=0))
+
+
 def test_a_result_is_asked_for_too_early(model: Model) -> None:
     generation = model.generate(QUESTION)
     with pytest.raises(ModelError) as error:
