@@ -170,7 +170,8 @@ def test_an_empty_history_is_the_generation_prompt(run_here: MainRun, folder: Pa
         ("[1]", "given.json[0]: must be an object, not 1. Its type is 'system', 'user' or 'model'."),
         (
             '[{"role": "usr", "content": "Hi"}]',
-            "given.json[0].role: no role 'usr'. Known are system, developer, user, assistant, tool, function.",
+            "given.json[0].role: no role 'usr'. "
+            "Known are system, developer, user, assistant, tool, function.",
         ),
         (
             '{"messages": [{"type": "user", "text": "Hi"}], "tools": [3]}',
