@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -145,13 +144,10 @@ class Conversation:
         """
         shown = visible if on_terminal() else str
         with _abort_on_interrupt() as abort:
-            pieces = self.session.stream(text, abort=abort, options=self._options)
-            try:
+            with closing(self.session.stream(text, abort=abort, options=self._options)) as pieces:
                 for piece in pieces:
-                    sys.stdout.write(shown(piece))
-                    sys.stdout.flush()
-            finally:
-                print(flush=True)
+                    print(shown(piece), end="", flush=True)
+            print(flush=True)
         if self._file:
             self.session.save(self._file)
         return not abort.is_set()
