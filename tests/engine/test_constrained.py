@@ -68,6 +68,18 @@ def test_every_answer_is_valid(model: Model, schema: Any, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
+def test_a_required_call_can_be_read(model: Model, way: str) -> None:
+    schema = _object(city=SHORT, days={"type": "integer", "minimum": 1, "maximum": 9})
+    functions = {"get_weather": {"params": schema}, "get_time": {}}
+    grammar = Grammar.from_functions(functions, model.chat_wrapper.settings)
+    text = model.complete(QUESTION, functions=functions, grammar=grammar, max_tokens=80, **WAYS[way]).text
+    name, _, arguments = text.removeprefix("||call: ").removesuffix(")").partition("(")
+    assert name in functions
+    if name == "get_weather":
+        jsonschema.validate(json.loads(arguments), schema)
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_a_grammar_may_allow_one_text_only(model: Model, way: str) -> None:
     only = 'Zażółć "gęślą" jaźń: 你好 🦙'
     assert text_of(model, Grammar.from_choices([only]), **WAYS[way]) == only
