@@ -58,7 +58,7 @@ def _die_of_interrupts() -> None:
 
 def _in_flags(fault: Fault) -> Fault:
     """A fault of an option, by the name that it has on the command line."""
-    flag = _FLAGS.get(fault.where, f"--{fault.where.replace('_', '-')}")
+    flag = _FLAGS.get(fault.where, f"--{fault.where.replace('_', '-')}" if fault.where else "")
     return Fault(flag, fault.problem, fault.remedy, fault.excerpt)
 
 

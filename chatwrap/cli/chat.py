@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from chatwrap.chat.history import ChatHistory, ChatSystemMessage
+from chatwrap.chat.json_text import parse_json
 from chatwrap.chat.text import LlamaText
 from chatwrap.cli.repl import Repl
 from chatwrap.cli.streams import argument_text, on_terminal, visible
-from chatwrap.errors import FileError, OptionError
+from chatwrap.errors import AnswerError, FileError, OptionError
 from chatwrap.files import read_text
 from chatwrap.models import default_model
 
 if TYPE_CHECKING:
     from chatwrap.engine.model import Model
+    from chatwrap.engine.response_format import ResponseFormat
     from chatwrap.engine.sampling import SamplingOptions
     from chatwrap.engine.session import ChatSession
 
@@ -51,6 +53,9 @@ def chat(
     seed: Annotated[int | None, typer.Option(help="For the same answer again; random by default.")] = None,
     max_tokens: Annotated[int | None, typer.Option(help="The longest answer.")] = None,
     stop: Annotated[list[str] | None, typer.Option(help="End answers here too; may be repeated.")] = None,
+    json_schema: Annotated[
+        Path | None, typer.Option(help="Answer with JSON that is valid by this schema.")
+    ] = None,
     n_ctx: Annotated[
         int | None, typer.Option(help="Context in tokens; the model's own, 8192 at most.")
     ] = None,
@@ -66,6 +71,7 @@ def chat(
 
     question = _question(prompt, prompt_file)
     _check_folder(history)
+    form = _response_format(json_schema)
     options = SamplingOptions(
         temperature=temperature,
         top_k=top_k,
@@ -85,7 +91,7 @@ def chat(
         seed=seed,
     )
     with loaded:
-        talk = Conversation(_session(loaded, system, history), options, history)
+        talk = Conversation(_session(loaded, system, history), options, history, form)
         if question is None:
             Repl(talk).run()
         elif not talk.answer(question):
@@ -98,6 +104,15 @@ def _question(prompt: str | None, prompt_file: Path | None) -> str | None:
     if prompt_file is not None:
         return read_text(prompt_file)
     return None if prompt is None else argument_text(prompt)
+
+
+def _response_format(file: Path | None) -> ResponseFormat | None:
+    """What a schema file asks for; a schema that can't be enforced is refused before a model is loaded."""
+    if file is None:
+        return None
+    from chatwrap.engine.response_format import ResponseFormat
+
+    return ResponseFormat.of(parse_json(read_text(file), where=str(file)))
 
 
 def _check_folder(history: Path | None) -> None:
@@ -128,10 +143,17 @@ def _with_system_message(history: ChatHistory, text: str) -> ChatHistory:
 class Conversation:
     """A session whose answers are printed as they come, and saved after each."""
 
-    def __init__(self, session: ChatSession, options: SamplingOptions, file: Path | None) -> None:
+    def __init__(
+        self,
+        session: ChatSession,
+        options: SamplingOptions,
+        file: Path | None,
+        response_format: ResponseFormat | None = None,
+    ) -> None:
         self.session = session
         self._options = options
         self._file = file
+        self._format = response_format
 
     def set_system_message(self, text: str) -> None:
         """Puts this system message in the place of those in the history; an empty one: none."""
@@ -140,14 +162,22 @@ class Conversation:
     def answer(self, text: str) -> bool:
         """Prints the answer to `text` and a line break; False if Ctrl-C ended it.
 
-        What there is of an ended answer stays in the history.
+        What there is of an ended answer stays in the history, but not if it was to be JSON.
         """
         shown = visible if on_terminal() else str
         with _abort_on_interrupt() as abort:
-            with closing(self.session.stream(text, abort=abort, options=self._options)) as pieces:
-                for piece in pieces:
-                    print(shown(piece), end="", flush=True)
-            print(flush=True)
+            stream = self.session.stream(
+                text, abort=abort, options=self._options, response_format=self._format
+            )
+            try:
+                with closing(stream) as pieces:
+                    for piece in pieces:
+                        print(shown(piece), end="", flush=True)
+            except AnswerError:
+                if not abort.is_set():
+                    raise
+            finally:
+                print(flush=True)
         if self._file:
             self.session.save(self._file)
         return not abort.is_set()

@@ -9,6 +9,7 @@ import typer
 from chatwrap import __version__
 from chatwrap.cli.chat import chat
 from chatwrap.cli.doctor import doctor
+from chatwrap.cli.grammar import grammar
 from chatwrap.cli.lists import models, wrappers
 from chatwrap.cli.render import render
 
@@ -20,7 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (chat, render, wrappers, models, doctor):
+for command in (chat, render, grammar, wrappers, models, doctor):
     app.command()(command)
 
 

@@ -79,11 +79,11 @@ def _read_request(source: str, functions: Path | None) -> _Request:
     text = decode_utf8(sys.stdin.buffer.read(), name=name) if source == "-" else read_text(source)
     value = parse_json(text, where=name)
     if not isinstance(value, Mapping) or "messages" not in value:
-        return _Request(_history(value, name), _read_functions(functions))
+        return _Request(_history(value, name), read_functions(functions))
     tools = value.get("tools", value.get("functions"))
     if tools and functions is not None:
         raise OptionError.of("functions", f"given, but {name} has functions, too.", "Give one of them.")
-    given = _read_functions(functions) if functions else functions_from_openai(tools, where=f"{name}.tools")
+    given = read_functions(functions) if functions else functions_from_openai(tools, where=f"{name}.tools")
     return _Request(_history(value["messages"], f"{name}.messages"), given)
 
 
@@ -96,7 +96,7 @@ def _history(value: Any, where: str) -> ChatHistory:
     return history_from_openai(value, where=where) if is_openai else as_history(value, where=where)
 
 
-def _read_functions(path: Path | None) -> ChatModelFunctions:
+def read_functions(path: Path | None) -> ChatModelFunctions:
     """Functions by name, OpenAI tools, or a request with tools."""
     if path is None:
         return as_functions(None)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import pydantic_core
 from pydantic import TypeAdapter, ValidationError
-from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
+from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
 from chatwrap.engine.sampling import SamplingOptions
 from chatwrap.errors import AnswerError, Fault, OptionError, SchemaError
@@ -125,19 +125,22 @@ class ResponseFormat:
 
 
 def _adapter(form: Any) -> TypeAdapter[Any]:
+    """The type's adapter, complete: pydantic leaves open what it can't resolve yet."""
     remedy = "Give a JSON Schema, a pydantic model, a type or a Grammar."
     if isinstance(form, str):
         raise OptionError.of("response_format", f"{form!r:.60} is a text.", remedy)
     try:
-        return TypeAdapter(form)
-    except PydanticUserError as error:
+        adapter = TypeAdapter(form)
+        adapter.rebuild(raise_errors=True)
+    except (PydanticUserError, PydanticUndefinedAnnotation) as error:
         raise OptionError.of("response_format", f"{form!r:.60}: {error.message}", remedy) from None
+    return adapter
 
 
 def _schema_of(adapter: TypeAdapter[Any]) -> dict[str, Any]:
     try:
         return adapter.json_schema()
-    except PydanticInvalidForJsonSchema as error:
+    except PydanticUserError as error:
         raise SchemaError.of("$", error.message, "Choose types that JSON has.") from None
 
 

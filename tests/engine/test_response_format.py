@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, Field, field_validator
 
 from chatwrap import ChatSession, Grammar, ResponseFormat
 from chatwrap.engine.model import Model, load_model
@@ -71,9 +71,8 @@ def test_a_grammar_gives_text_or_the_value_of_its_schema(model: Model) -> None:
     assert value_of(model, Grammar.from_json_schema({"const": [1, "ü"]})) == [1, "ü"]
 
 
-class Node(BaseModel):
-    model_config = ConfigDict(arbitrary_types_allowed=True)
-    thing: object.__class__  # type: ignore[valid-type]
+class Unfinished(BaseModel):
+    thing: Missing  # type: ignore[name-defined]  # noqa: F821
 
 
 @pytest.mark.parametrize(
@@ -114,10 +113,21 @@ def test_what_cannot_be_followed_is_refused_before_the_first_token(
     assert message is None or str(error.value) == message
 
 
-def test_other_things_that_are_no_response_format() -> None:
-    for form in (5, object(), Node):
-        with pytest.raises((OptionError, SchemaError)):
-            ResponseFormat.of(form)
+@pytest.mark.parametrize("form", [5, object(), Unfinished])
+def test_what_is_no_type_is_refused(form: Any) -> None:
+    with pytest.raises(OptionError) as error:
+        ResponseFormat.of(form)
+    assert str(error.value).startswith("response_format: ")
+    assert str(error.value).endswith("Give a JSON Schema, a pydantic model, a type or a Grammar.")
+
+
+def test_what_json_does_not_have_is_refused() -> None:
+    with pytest.raises(SchemaError) as error:
+        ResponseFormat.of(Callable[[], int])
+    assert str(error.value).endswith("Choose types that JSON has.")
+
+
+def test_a_finished_grammar_takes_no_options() -> None:
     with pytest.raises(OptionError) as error:
         ResponseFormat.of(Grammar.get("json"), closed=False)
     assert str(error.value) == (
