@@ -38,6 +38,7 @@ from chatwrap.wrapper.jinja_messages import (
     split_calls,
 )
 from chatwrap.wrapper.jinja_template import ChatTemplate
+from chatwrap.wrapper.probe import Capabilities, Prober
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,15 @@ class JinjaTemplateChatWrapper(ChatWrapper):
     def control_texts(self) -> frozenset[str]:
         return super().control_texts | {self._template.source}
 
+    @cached_property
+    def capabilities(self) -> Capabilities:
+        """What the template can express, found by rendering about 50 short histories, once."""
+        return Prober(self._render, self._default_shape).capabilities()
+
+    @property
+    def _default_shape(self) -> MessageShape:
+        return MessageShape(self.roles.system, self.roles.user, self.roles.model)
+
     def generate_context_state(
         self,
         chat_history: HistoryLike,
@@ -211,7 +221,7 @@ class JinjaTemplateChatWrapper(ChatWrapper):
 
     def _shapes(self, history: ChatHistory) -> list[MessageShape]:
         """How to spell what templates disagree on; only histories with calls have more than one way."""
-        default = MessageShape(self.roles.system, self.roles.user, self.roles.model)
+        default = self._default_shape
         if not _has_calls(history):
             return [default, replace(default, content_parts=True)]
         return [
