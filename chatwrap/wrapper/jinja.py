@@ -131,6 +131,11 @@ class JinjaTemplateChatWrapper(ChatWrapper):
         return self._template.variables
 
     @property
+    def writes_eos(self) -> bool:
+        """Whether the template reads ``eos_token``, which is nothing without a `tokenizer`."""
+        return self._template.writes_eos
+
+    @property
     def control_texts(self) -> frozenset[str]:
         return super().control_texts | {self._template.source}
 

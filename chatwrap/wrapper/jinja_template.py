@@ -67,17 +67,24 @@ class ChatTemplate:
         """The template once more, for content that could be taken for control text."""
         return self._compile(MarkingEnvironment())
 
-    @cached_property
+    @property
     def variables(self) -> frozenset[str]:
         """The names that the template reads from outside, beside those that every template gets."""
-        parsed = ChatTemplateEnvironment().parse(self.source)
-        return frozenset(meta.find_undeclared_variables(parsed)) - _GIVEN_TO_ALL
+        return self._undeclared - _GIVEN_TO_ALL
 
-    @cached_property
+    @property
     def reads_tools(self) -> bool:
         """Whether the template has a place for functions."""
-        parsed = ChatTemplateEnvironment().parse(self.source)
-        return "tools" in meta.find_undeclared_variables(parsed)
+        return "tools" in self._undeclared
+
+    @property
+    def writes_eos(self) -> bool:
+        """Whether the template reads ``eos_token``, whose text only a vocabulary tells."""
+        return "eos_token" in self._undeclared
+
+    @cached_property
+    def _undeclared(self) -> frozenset[str]:
+        return frozenset(meta.find_undeclared_variables(ChatTemplateEnvironment().parse(self.source)))
 
     def render(
         self,

@@ -43,6 +43,7 @@ _FIRST_CALL_ID: Final = "call00000"
 class Feature(StrEnum):
     """Something that a history may hold and a template may or may not express."""
 
+    QUESTION = "a plain question"
     SYSTEM = "system messages"
     LATE_SYSTEM = "late system messages"
     USER_NEIGHBOURS = "two user messages in a row"
@@ -143,6 +144,7 @@ _SYSTEM_ITEM: Final = ChatSystemMessage(text=LlamaText(SYSTEM))
 _CALLED: Final = (user(), answer(call(), ANSWER), user(NEXT_USER))
 _PROBES: Final[Mapping[Feature, Probe]] = MappingProxyType(
     {
+        Feature.QUESTION: Probe((user(),), (USER,)),
         Feature.SYSTEM: Probe((_SYSTEM_ITEM, user()), (SYSTEM, USER)),
         Feature.LATE_SYSTEM: Probe((user(), answer(ANSWER), _SYSTEM_ITEM, user(NEXT_USER)), (SYSTEM,)),
         Feature.USER_NEIGHBOURS: Probe((user(), user(NEXT_USER)), (USER, NEXT_USER)),
@@ -273,7 +275,8 @@ class Prober:
         fits = (
             found.startswith(before) and found.endswith(between) and len(before) + len(between) < len(found)
         )
-        return found[len(before) : len(found) - len(between)].strip() if fits and before.strip() else ""
+        inserted = found[len(before) : len(found) - len(between)] if fits and before.strip() else ""
+        return inserted if inserted.strip() else ""
 
     def text_or_none(
         self, messages: Sequence[dict[str, Any]], tools: Any = None, *, add_generation_prompt: bool = True
