@@ -9,7 +9,10 @@ from typing import Annotated, Final
 import typer
 
 from chatwrap.cli.chat import chat
+from chatwrap.cli.diff import diff
 from chatwrap.cli.doctor import doctor
+from chatwrap.cli.explain import explain
+from chatwrap.cli.lint import lint
 from chatwrap.cli.lists import models, wrappers
 from chatwrap.cli.render import render
 from chatwrap.errors import ChatwrapError, ModelError
@@ -27,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (chat, render, wrappers, models, doctor):
+for command in (chat, render, explain, lint, diff, wrappers, models, doctor):
     app.command()(command)
 
 

@@ -85,7 +85,7 @@ def first_difference(first: Sequence[Any], second: Sequence[Any]) -> int:
 def compare(
     first: ChatWrapper, second: ChatWrapper, cases: Iterable[Case], tokenizer: Tokenizer | None = None
 ) -> Iterator[Comparison]:
-    """Renders each case in both formats. A leading BOS counts for nothing: encoding adds what is due."""
+    """Renders each case in both formats. A BOS at the start counts for nothing if encoding adds one."""
     for case in cases:
         texts, prompts, problems = zip(
             *(_rendered(wrapper, case, tokenizer) for wrapper in (first, second)), strict=True
@@ -104,13 +104,14 @@ def _rendered(
 
 
 def prompt_of(text: LlamaText, tokenizer: Tokenizer | None) -> str:
-    """The prompt as a string, tokens named by role spelled out, without a BOS at its start."""
+    """The prompt as a string, tokens named by role spelled out, without the BOS that encoding adds."""
     spelled = "".join(
         _role_text(value, tokenizer) if isinstance(value, SpecialToken) else str(value)
         for value in text.values
     )
-    bos = _role_text(SpecialToken("BOS"), tokenizer)
-    return spelled.removeprefix(bos) if bos else spelled
+    if tokenizer is None or not tokenizer.adds_bos:
+        return spelled
+    return spelled.removeprefix(_role_text(SpecialToken("BOS"), tokenizer))
 
 
 def _role_text(token: SpecialToken, tokenizer: Tokenizer | None) -> str:
