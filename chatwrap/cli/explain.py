@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -37,18 +37,18 @@ def explain(
     """Show which chat wrapper a model gets and why, and what its template keeps, drops and refuses."""
     facts = _facts(source, model)
     resolution = resolve(facts, chat_format)
-    capabilities = _capabilities(facts)
+    own = _own_template(facts)
     if as_json:
-        print(json.dumps(_as_json(resolution, capabilities), ensure_ascii=False, indent=2))
+        print(json.dumps(_as_json(resolution, own), ensure_ascii=False, indent=2))
         return
     print(f"{source}: {resolution.wrapper.wrapper_name}")
     for number, step in enumerate(resolution.steps, start=1):
         print(f"{number}. {step.rule}: {step.chosen or '-'}: {step.reason}")
     for message in resolution.warnings:
         print(f"warning: {message}")
-    if capabilities:
+    if own:
         print()
-        _print_capabilities(capabilities)
+        _print_template(own)
 
 
 def _facts(source: str, model: str | None) -> ModelFacts:
@@ -60,23 +60,40 @@ def _facts(source: str, model: str | None) -> ModelFacts:
     return facts_of(source)
 
 
-def _capabilities(facts: ModelFacts) -> Capabilities | None:
-    """What the template can express; None without a template that compiles, which a warning tells."""
+def _own_template(facts: ModelFacts) -> JinjaTemplateChatWrapper | None:
+    """The file's template; None without one that compiles, which a warning tells."""
     if facts.template is None:
         return None
     try:
-        return JinjaTemplateChatWrapper(facts.template, tokenizer=facts.tokenizer).capabilities
+        return JinjaTemplateChatWrapper(facts.template, tokenizer=facts.tokenizer)
     except DefinitionError:
         return None
 
 
-def _print_capabilities(found: Capabilities) -> None:
+def _print_template(own: JinjaTemplateChatWrapper) -> None:
+    found = own.capabilities
     print("The template")
     for feature, outcome in found.outcomes.items():
         print(f"  {outcome:<8} {feature}{_detail(found, feature, outcome)}")
     print(f"  generation prompt: {dump_json(found.generation_prompt)}")
-    for line in _notes(found):
+    for line in (*_notes(found), *_syntax_notes(own)):
         print(f"  {line}")
+
+
+def _syntax_notes(own: JinjaTemplateChatWrapper) -> list[str]:
+    """The template's own notation, as far as it could be learned."""
+    notes = []
+    learned = own.learned_syntax
+    if learned.functions:
+        notes.append(f"a call: {dump_json(str(own.generate_function_call('NAME', {'KEY': 'VALUE'})))}")
+        notes.append(f"a result: {dump_json(str(own.generate_function_call_result('NAME', {}, 'RESULT')))}")
+    if learned.thought:
+        marks = f"{learned.thought.prefix}THOUGHT{learned.thought.suffix or ''}"
+        notes.append(f"a thought: {dump_json(marks)}{_OPENED if own.opens_thought else ''}")
+    return notes
+
+
+_OPENED: Final = ", opened by the generation prompt"
 
 
 def _detail(found: Capabilities, feature: Feature, outcome: Outcome) -> str:
@@ -98,7 +115,7 @@ def _notes(found: Capabilities) -> list[str]:
     return notes
 
 
-def _as_json(resolution: Resolution, found: Capabilities | None) -> dict[str, Any]:
+def _as_json(resolution: Resolution, own: JinjaTemplateChatWrapper | None) -> dict[str, Any]:
     steps = [
         {"rule": step.rule.value, "chosen": step.chosen, "reason": step.reason} for step in resolution.steps
     ]
@@ -106,11 +123,12 @@ def _as_json(resolution: Resolution, found: Capabilities | None) -> dict[str, An
         "format": resolution.wrapper.wrapper_name,
         "steps": steps,
         "warnings": list(resolution.warnings),
-        "template": None if found is None else _capabilities_json(found),
+        "template": None if own is None else _template_json(own),
     }
 
 
-def _capabilities_json(found: Capabilities) -> dict[str, Any]:
+def _template_json(own: JinjaTemplateChatWrapper) -> dict[str, Any]:
+    found, learned = own.capabilities, own.learned_syntax
     return {
         "features": {feature.value: outcome.value for feature, outcome in found.outcomes.items()},
         "refusals": {feature.value: told for feature, told in found.refusals.items()},
@@ -121,4 +139,7 @@ def _capabilities_json(found: Capabilities) -> dict[str, Any]:
         "prints_call_ids": found.prints_call_ids,
         "generation_prompt": found.generation_prompt,
         "default_system_message": found.default_system_message,
+        "opens_thought": own.opens_thought,
+        "learned_call_syntax": learned.functions is not None,
+        "learned_thought_syntax": learned.thought is not None,
     }

@@ -178,8 +178,7 @@ class Prober:
     def capabilities(self) -> Capabilities:
         """All there is to tell of the template."""
         outcomes = {feature: self._best(feature) for feature in Feature}
-        by_shape = {shape: self._outcome(_PROBES[Feature.CALLS], shape) for shape in self.call_shapes()}
-        kept = {shape for shape, outcome in by_shape.items() if outcome is Outcome.KEPT}
+        kept = set(self.shapes_with_calls())
         clean = {shape for shape in kept if not self._encodes_twice(shape)}
         return Capabilities(
             outcomes=MappingProxyType(outcomes),
@@ -202,6 +201,11 @@ class Prober:
             replace(shape, arguments_as_text=True),
             replace(shape, arguments_as_text=True, null_content=True),
         )
+
+    def shapes_with_calls(self) -> tuple[MessageShape, ...]:
+        """The ways to spell a history with calls in which the template writes them."""
+        calls = _PROBES[Feature.CALLS]
+        return tuple(shape for shape in self.call_shapes() if self._outcome(calls, shape) is Outcome.KEPT)
 
     def _best(self, feature: Feature) -> Outcome:
         probe = _PROBES[feature]
