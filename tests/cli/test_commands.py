@@ -134,7 +134,10 @@ def test_the_version_is_told(run_here: MainRun) -> None:
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        ((), ["chat", "render", "wrappers", "models", "doctor"]),
+        (
+            (),
+            ["chat", "render", "grammar", "explain", "lint", "diff", "wrappers", "models", "doctor"],
+        ),
         (
             ("chat",),
             [
@@ -151,6 +154,7 @@ def test_the_version_is_told(run_here: MainRun) -> None:
                 "--seed",
                 "--max-tokens",
                 "--stop",
+                "--json-schema",
                 "--n-ctx",
                 "--n-gpu-layers",
                 "--threads",
