@@ -34,12 +34,14 @@ from chatwrap.tokens.encode import Encoder, encode
 from chatwrap.wrapper.base import ChatWrapper, ContextState
 from chatwrap.wrapper.definition import chat_wrapper_names, load_chat_wrapper
 from chatwrap.wrapper.jinja import JinjaTemplateChatWrapper
+from chatwrap.wrapper.resolve import Resolution
 from chatwrap.wrapper.template import TemplateChatWrapper
 
 if TYPE_CHECKING:
     from chatwrap.engine.generate import Generation, GenerationResult
     from chatwrap.engine.handler import llama_cpp_handler, register
     from chatwrap.engine.model import Model, load_model
+    from chatwrap.engine.resolve import resolve_chat_wrapper
     from chatwrap.engine.response_format import ResponseFormat
     from chatwrap.engine.sampling import SamplingOptions
     from chatwrap.engine.session import ChatSession
@@ -58,6 +60,7 @@ _ENGINE = {
     "load_model": "model",
     "load_vocabulary": "vocabulary",
     "register": "handler",
+    "resolve_chat_wrapper": "resolve",
 }
 __all__ = [
     "ChatHistory",
@@ -81,6 +84,7 @@ __all__ = [
     "JinjaTemplateChatWrapper",
     "LlamaText",
     "Model",
+    "Resolution",
     "ResponseFormat",
     "SamplingOptions",
     "SpecialToken",
@@ -101,6 +105,7 @@ __all__ = [
     "load_model",
     "load_vocabulary",
     "register",
+    "resolve_chat_wrapper",
 ]
 
 

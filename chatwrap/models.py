@@ -273,5 +273,6 @@ def _asked(source: HubSource, file: str, function: Callable[[Any], Callable[...,
         raise FileError(f"{where}: the hub can't be reached, and the file isn't in the cache.") from error
     except errors.EntryNotFoundError as error:
         raise FileError(f"{where}: the repository has no such file.") from error
-    except (OSError, ValueError, errors.HfHubHTTPError) as error:
-        raise FileError(f"{where}: can't be downloaded: {str(error).splitlines()[0]}") from error
+    except Exception as error:  # those of its HTTP client, too, whichever that is
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise FileError(f"{where}: can't be downloaded: {reason}") from error

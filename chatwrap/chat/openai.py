@@ -353,7 +353,7 @@ class _MessageWriter:
         entry = {"id": call_id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
         message.setdefault("tool_calls", []).append(entry)
         if call.has_result:
-            content = _result_text(call.result)
+            content = result_text(call.result)
             results.append({"role": "tool", "tool_call_id": call_id, "content": content})
 
 
@@ -376,7 +376,7 @@ def _read_result_text(content: str) -> Any:
     return value if isinstance(value, dict | list) or dump_json(value) == content else content
 
 
-def _result_text(result: Any) -> str:
-    """The text that `_read_result_text` reads as `result`."""
+def result_text(result: Any) -> str:
+    """A result as a tool message's content: a string as it is, unless it would be read back as JSON."""
     is_plain = isinstance(result, str) and _read_result_text(result) == result
     return result if is_plain else dump_json(result)

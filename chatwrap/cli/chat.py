@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -167,13 +166,13 @@ class Conversation:
         """
         shown = visible if on_terminal() else str
         with _abort_on_interrupt() as abort:
-            pieces = self.session.stream(
+            stream = self.session.stream(
                 text, abort=abort, options=self._options, response_format=self._format
             )
             try:
-                for piece in pieces:
-                    sys.stdout.write(shown(piece))
-                    sys.stdout.flush()
+                with closing(stream) as pieces:
+                    for piece in pieces:
+                        print(shown(piece), end="", flush=True)
             except AnswerError:
                 if not abort.is_set():
                     raise

@@ -8,8 +8,11 @@ import typer
 
 from chatwrap import __version__
 from chatwrap.cli.chat import chat
+from chatwrap.cli.diff import diff
 from chatwrap.cli.doctor import doctor
+from chatwrap.cli.explain import explain
 from chatwrap.cli.grammar import grammar
+from chatwrap.cli.lint import lint
 from chatwrap.cli.lists import models, wrappers
 from chatwrap.cli.render import render
 
@@ -21,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (chat, render, grammar, wrappers, models, doctor):
+for command in (chat, render, grammar, explain, lint, diff, wrappers, models, doctor):
     app.command()(command)
 
 

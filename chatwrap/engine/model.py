@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import inspect
 import secrets
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self, TypeAlias
@@ -35,15 +36,14 @@ from chatwrap.output.stop import StopDetector
 from chatwrap.tokens.encode import encode
 from chatwrap.wrapper.base import ChatWrapper, ContextState
 from chatwrap.wrapper.definition import load_chat_wrapper
-from chatwrap.wrapper.jinja import JinjaTemplateChatWrapper
-from chatwrap.wrapper.resolve import definition_for_vocabulary
+from chatwrap.wrapper.resolve import ModelFacts, resolve
 
 ChatWrapperLike: TypeAlias = str | Path | ChatWrapper
 
 DEFAULT_N_CTX: Final = 8192
 """The largest context that a model gets unasked, in tokens: its memory grows with it."""
 
-_BY_VOCABULARY: Final = ("auto", "jinja")
+_LATE: Final = ("auto", "jinja")
 _CHEAP_CHARACTERS_PER_TOKEN: Final = 16
 _INT_MAX: Final = 2**31 - 1
 _RANGES: Final[Mapping[str, NumberRange]] = {
@@ -209,16 +209,17 @@ def load_model(
 
     `n_ctx` is the context in tokens; None takes what the model was trained with, at most
     `DEFAULT_N_CTX`. `n_gpu_layers` -1 puts all layers on the GPU. `chat_wrapper` is a chat wrapper, the
-    name or file of one, ``"jinja"`` (the template in the file), or ``"auto"``: the one whose markers the
-    vocabulary has. `seed` None or -1 starts from a random one. `llama_options` are further arguments of
-    `llama_cpp.Llama`.
+    name or file of one, ``"jinja"`` (the template in the file), or ``"auto"``: the built-in format that
+    equals that template, the template, or without one what vocabulary and name tell; see
+    `chatwrap.wrapper.resolve.resolve`. `seed` None or -1 starts from a random one. `llama_options` are
+    further arguments of `llama_cpp.Llama`.
 
     Raises `FileError` if there is no such file or it isn't GGUF, `ModelError` with llama.cpp's reason if
     it can't be loaded, `OptionError` for an option that can't be.
     """
     path = find_model(path_or_name)
     check_gguf(path)
-    if isinstance(chat_wrapper, ChatWrapper) or chat_wrapper not in _BY_VOCABULARY:
+    if isinstance(chat_wrapper, ChatWrapper) or chat_wrapper not in _LATE:
         chat_wrapper = load_wrapper(chat_wrapper)
     options = {
         "n_ctx": n_ctx,
@@ -242,20 +243,14 @@ def load_wrapper(chat_wrapper: ChatWrapperLike) -> ChatWrapper:
 
 
 def resolved_wrapper(chat_wrapper: ChatWrapperLike, vocabulary: Vocabulary) -> ChatWrapper:
-    """As `load_wrapper`; ``"auto"`` is the one that fits a vocabulary, ``"jinja"`` the file's template."""
-    if chat_wrapper == "auto":
-        return definition_for_vocabulary(vocabulary).wrapper
-    if chat_wrapper == "jinja":
-        return _own_template(vocabulary)
-    return load_wrapper(chat_wrapper)
+    """The wrapper for a vocabulary; ``"auto"`` and ``"jinja"`` as in `chatwrap.wrapper.resolve.resolve`.
 
-
-def _own_template(vocabulary: Vocabulary) -> ChatWrapper:
-    template = vocabulary.metadata.get("tokenizer.chat_template")
-    if not template:
-        remedy = "Name a chat format instead; `chatwrap wrappers` lists them."
-        raise OptionError.of("chat_wrapper", "'jinja', but the model's file has no chat template.", remedy)
-    return JinjaTemplateChatWrapper(template, tokenizer=vocabulary)
+    A chat template that can't be used is a warning.
+    """
+    resolution = resolve(ModelFacts(vocabulary.metadata, vocabulary), chat_wrapper)
+    for message in resolution.warnings:
+        warnings.warn(message, stacklevel=3)
+    return resolution.wrapper
 
 
 def _check_options(options: Mapping[str, object]) -> None:

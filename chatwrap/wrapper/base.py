@@ -154,12 +154,16 @@ class ChatWrapper:
     ) -> LlamaText:
         """The result of a call; one without a result (not the same as null) reads ``void``."""
         syntax = self.settings.functions.result
-        written = "void" if result is ABSENT else dump_json(result, where=f"result of {function_name}")
+        written = "void" if result is ABSENT else self._written_result(function_name, result)
         arguments = "" if function_params is ABSENT else dump_json(function_params)
         filling = {Slot.FUNCTION_NAME: function_name, Slot.FUNCTION_PARAMS: arguments}
         return LlamaText(
             as_slotted(syntax.prefix).fill(filling), written, as_slotted(syntax.suffix).fill(filling)
         )
+
+    def _written_result(self, function_name: str, result: Any) -> str:
+        """A result as the format writes it: by default as JSON."""
+        return dump_json(result, where=f"result of {function_name}")
 
     def generate_model_response_text(
         self,

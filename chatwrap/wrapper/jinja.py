@@ -23,6 +23,7 @@ from chatwrap.chat.history import (
 )
 from chatwrap.chat.json_text import dump_json
 from chatwrap.chat.openai import functions_to_openai
+from chatwrap.chat.syntax import ChatWrapperSettings, SegmentsSyntax
 from chatwrap.chat.text import LlamaText, SpecialToken, control
 from chatwrap.chat.tokenizer import Tokenizer
 from chatwrap.errors import Fault, HistoryError, OptionError
@@ -38,6 +39,8 @@ from chatwrap.wrapper.jinja_messages import (
     split_calls,
 )
 from chatwrap.wrapper.jinja_template import ChatTemplate
+from chatwrap.wrapper.learned import LearnedSyntax, learn_syntax, written_result
+from chatwrap.wrapper.probe import Capabilities, Feature, Prober
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +133,53 @@ class JinjaTemplateChatWrapper(ChatWrapper):
         return self._template.variables
 
     @property
+    def writes_eos(self) -> bool:
+        """Whether the template reads ``eos_token``, which is nothing without a `tokenizer`."""
+        return self._template.writes_eos
+
+    @property
     def control_texts(self) -> frozenset[str]:
         return super().control_texts | {self._template.source}
+
+    @cached_property
+    def capabilities(self) -> Capabilities:
+        """What the template can express, found by rendering about 50 short histories, once."""
+        return self._prober.capabilities()
+
+    @cached_property
+    def learned_syntax(self) -> LearnedSyntax:
+        """How the template writes calls, results and thoughts, as far as it can be learned by rendering."""
+        return learn_syntax(self._prober)
+
+    @property
+    def opens_thought(self) -> bool:
+        """Whether the generation prompt ends in the mark that opens a thought."""
+        thought = self.learned_syntax.thought
+        mark = str(thought.prefix).strip() if thought else ""
+        return bool(mark) and self.capabilities.generation_prompt.rstrip().endswith(mark)
+
+    @cached_property
+    def settings(self) -> ChatWrapperSettings:  # type: ignore[override]
+        """The template's own syntax; where it has none that could be learned, the default one."""
+        learned, default = self.learned_syntax, ChatWrapper.default_settings
+        return ChatWrapperSettings(
+            supports_system_messages=self.capabilities.keeps(Feature.SYSTEM),
+            functions=learned.functions or default.functions,
+            segments=SegmentsSyntax(thought=learned.thought),
+        )
+
+    def _written_result(self, function_name: str, result: Any) -> str:
+        if self.learned_syntax.functions is None:
+            return super()._written_result(function_name, result)
+        return written_result(result, quoted=self.learned_syntax.quotes_results)
+
+    @property
+    def _prober(self) -> Prober:
+        return Prober(self._render, self._default_shape)
+
+    @property
+    def _default_shape(self) -> MessageShape:
+        return MessageShape(self.roles.system, self.roles.user, self.roles.model)
 
     def generate_context_state(
         self,
@@ -196,9 +244,7 @@ class JinjaTemplateChatWrapper(ChatWrapper):
 
     @cached_property
     def _call_adaptations(self) -> tuple[tuple[_Step, ...], ...]:
-        as_text = _Step(
-            "function calls: written in the default syntax as the model's text.", self._calls_as_text
-        )
+        as_text = _Step("function calls: written as the model's text.", self._calls_as_text)
         return ((), (_APART,), (_ONE_BY_ONE,), (_APART, _ONE_BY_ONE), (as_text,))
 
     def _calls_as_text(self, history: ChatHistory) -> ChatHistory:
@@ -211,7 +257,7 @@ class JinjaTemplateChatWrapper(ChatWrapper):
 
     def _shapes(self, history: ChatHistory) -> list[MessageShape]:
         """How to spell what templates disagree on; only histories with calls have more than one way."""
-        default = MessageShape(self.roles.system, self.roles.user, self.roles.model)
+        default = self._default_shape
         if not _has_calls(history):
             return [default, replace(default, content_parts=True)]
         return [

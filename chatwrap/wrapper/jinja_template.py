@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
 import jinja2
-from jinja2 import meta
+from jinja2 import meta, nodes
 
 from chatwrap.chat.json_text import dump_json
 from chatwrap.chat.tokenizer import Tokenizer
@@ -56,9 +57,7 @@ class ChatTemplate:
         try:
             return environment.from_string(self.source)
         except jinja2.TemplateSyntaxError as error:
-            offset = _line_start(self.source, error.lineno)
-            fault = Fault.at(self.source, offset, f"not a Jinja template: {error.message}", name=self.name)
-            raise DefinitionError([fault]) from None
+            raise DefinitionError([_syntax_fault(self.source, error, self.name)]) from None
         except RecursionError:
             raise DefinitionError.of(self.name, "nested too deep to compile.") from None
 
@@ -67,17 +66,41 @@ class ChatTemplate:
         """The template once more, for content that could be taken for control text."""
         return self._compile(MarkingEnvironment())
 
-    @cached_property
+    @property
     def variables(self) -> frozenset[str]:
-        """The names that the template reads from outside, beside those that every template gets."""
-        parsed = ChatTemplateEnvironment().parse(self.source)
-        return frozenset(meta.find_undeclared_variables(parsed)) - _GIVEN_TO_ALL
+        """The names that the template reads from outside, beside those that every template gets.
 
-    @cached_property
+        A name that it sets itself somewhere counts only if it asks whether the name is defined.
+        """
+        return self._undeclared - _GIVEN_TO_ALL - self._own_names
+
+    @property
     def reads_tools(self) -> bool:
         """Whether the template has a place for functions."""
-        parsed = ChatTemplateEnvironment().parse(self.source)
-        return "tools" in meta.find_undeclared_variables(parsed)
+        return "tools" in self._undeclared
+
+    @property
+    def writes_eos(self) -> bool:
+        """Whether the template reads ``eos_token``, whose text only a vocabulary tells."""
+        return "eos_token" in self._undeclared
+
+    @cached_property
+    def _parsed(self) -> nodes.Template:
+        return ChatTemplateEnvironment().parse(self.source)
+
+    @cached_property
+    def _undeclared(self) -> frozenset[str]:
+        return frozenset(meta.find_undeclared_variables(self._parsed))
+
+    @cached_property
+    def _own_names(self) -> frozenset[str]:
+        names = self._parsed.find_all(nodes.Name)
+        asked = {
+            test.node.name
+            for test in self._parsed.find_all(nodes.Test)
+            if test.name in ("defined", "undefined") and isinstance(test.node, nodes.Name)
+        }
+        return frozenset(name.name for name in names if name.ctx == "store") - asked
 
     def render(
         self,
@@ -140,6 +163,21 @@ class ChatTemplate:
             self._tokenizer.special_tokens.get(token_id) if self._tokenizer and token_id is not None else None
         )
         return entry.text if entry else ""
+
+
+_AT_CHARACTER: Final = re.compile(r" at \d+$")
+_NAMED: Final = re.compile(r"(?:got|named|tag|unexpected|char|block) '(.+?)'")
+
+
+def _syntax_fault(source: str, error: jinja2.TemplateSyntaxError, name: str) -> Fault:
+    """Jinja2's complaint, at the word that it names if that stands once in the line, else at the line."""
+    message = _AT_CHARACTER.sub("", (error.message or "").rstrip("."))
+    start = _line_start(source, error.lineno)
+    line = source[start:].partition("\n")[0]
+    named = _NAMED.search(message)
+    found = named is not None and line.count(named[1]) == 1
+    offset = start + (line.index(named[1]) if found and named else 0)
+    return Fault.at(source, offset, f"not a Jinja template: {message}.", name=name)
 
 
 def _line_start(text: str, line: int) -> int:

@@ -15,6 +15,9 @@ MainRun = Callable[..., tuple[int, str, str]]
 def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[MainRun]:
     """Runs the program in this process: exit code, stdout, stderr. Cheap, but without real streams."""
     handler = signal.getsignal(signal.SIGINT)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    monkeypatch.setattr("typer.rich_utils.FORCE_TERMINAL", None)
 
     def run_main(*arguments: str | Path) -> tuple[int, str, str]:
         monkeypatch.setattr("sys.argv", ["chatwrap", *map(str, arguments)])

@@ -190,7 +190,7 @@ def test_ctrl_c_before_the_answer_ends_the_program_silently(delay_s: float, smol
 
 
 def test_a_terminal_without_a_character_gets_its_escape(smollm_path: Path) -> None:
-    answer = "ChatSession.stream = lambda *_, **__: iter(['Gr\\u00fc\\u00dfe ', '\\U0001f600'])"
+    answer = "ChatSession.stream = lambda *_, **__: (text for text in ['Gr\\u00fc\\u00dfe ', '\\U0001f600'])"
     main = f"from chatwrap import ChatSession; {answer}; from chatwrap.cli import main; main()"
     program = (sys.executable, "-c", main)
     asked = ("chat", smollm_path, "-p", "Grüße 😀", *FAST)

@@ -233,7 +233,8 @@ def test_stop_triggers_are_what_stands_behind_a_model_message() -> None:
         ),
         (
             "{{ x | nosuch }}",
-            "chat_template:1:1: not a Jinja template: No filter named 'nosuch'.\n  {{ x | nosuch }}\n  ^",
+            "chat_template:1:8: not a Jinja template: No filter named 'nosuch'.\n"
+            "  {{ x | nosuch }}\n         ^",
         ),
     ],
 )
