@@ -82,15 +82,15 @@ def chat(
         max_tokens=max_tokens,
         stop=stop or (),
     )
-    loaded = load_model(
+    with load_model(
         default_model().name if model is None else model,
         n_ctx=n_ctx,
         n_gpu_layers=n_gpu_layers,
         n_threads=threads,
+        n_threads_batch=threads,
         chat_wrapper=chat_format,
         seed=seed,
-    )
-    with loaded:
+    ) as loaded:
         talk = Conversation(_session(loaded, system, history), options, history, form)
         if question is None:
             Repl(talk).run()

@@ -56,7 +56,9 @@ def test_a_format_goes_by_name_by_file_or_by_the_models_own_template(
     file = tmp_path / "mine.toml"
     file.write_text(FORMAT, encoding="utf-8")
     for chat_format in ("chatml", str(file), "jinja", "general"):
-        with load_model(smollm_path, n_ctx=256, n_threads=1, chat_wrapper=chat_format) as model:
+        with load_model(
+            smollm_path, n_ctx=256, n_threads=1, n_threads_batch=1, chat_wrapper=chat_format
+        ) as model:
             expected = model.complete([{"type": "user", "text": "Hi"}], temperature=0, max_tokens=4).text
         asked = ("-p", "Hi", "--max-tokens", "4", "--format", chat_format)
         assert answered(run_here, smollm_path, *asked) == f"{expected}\n"
