@@ -29,6 +29,7 @@ from chatwrap.chat.syntax import ChatWrapperSettings
 from chatwrap.chat.text import LlamaText, SpecialToken, SpecialTokensText
 from chatwrap.chat.tokenizer import Tokenizer
 from chatwrap.errors import ChatwrapError
+from chatwrap.grammar.grammar import Grammar
 from chatwrap.tokens.encode import Encoder, encode
 from chatwrap.wrapper.base import ChatWrapper, ContextState
 from chatwrap.wrapper.definition import chat_wrapper_names, load_chat_wrapper
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from chatwrap.engine.handler import llama_cpp_handler, register
     from chatwrap.engine.model import Model, load_model
     from chatwrap.engine.resolve import resolve_chat_wrapper
+    from chatwrap.engine.response_format import ResponseFormat
     from chatwrap.engine.sampling import SamplingOptions
     from chatwrap.engine.session import ChatSession
     from chatwrap.engine.vocabulary import Vocabulary, load_vocabulary
@@ -51,6 +53,7 @@ _ENGINE = {
     "Generation": "generate",
     "GenerationResult": "generate",
     "Model": "model",
+    "ResponseFormat": "response_format",
     "SamplingOptions": "sampling",
     "Vocabulary": "vocabulary",
     "llama_cpp_handler": "handler",
@@ -77,10 +80,12 @@ __all__ = [
     "Encoder",
     "Generation",
     "GenerationResult",
+    "Grammar",
     "JinjaTemplateChatWrapper",
     "LlamaText",
     "Model",
     "Resolution",
+    "ResponseFormat",
     "SamplingOptions",
     "SpecialToken",
     "SpecialTokensText",

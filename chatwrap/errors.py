@@ -9,11 +9,21 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 
 class ChatwrapError(Exception):
-    """Base class of all errors raised on purpose by chatwrap."""
+    """Base class of all errors raised on purpose by chatwrap. They survive pickling, attributes included."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args, vars(self))
+
+
+def _restored(kind: type[ChatwrapError], args: tuple[Any, ...], attributes: dict[str, Any]) -> ChatwrapError:
+    """The error that was pickled, made without its `__init__`, which takes other arguments."""
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(attributes)
+    return error
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +94,6 @@ class FaultsError(ChatwrapError, ValueError):
     def of(cls, where: str, problem: str, remedy: str = "") -> Self:
         return cls([Fault(where, problem, remedy)])
 
-    def __reduce__(self) -> tuple[type[Self], tuple[tuple[Fault, ...]]]:
-        return type(self), (self.faults,)
-
 
 class TemplateError(FaultsError):
     """A chat template string lacks a slot, repeats one, or can't be used."""
@@ -116,6 +123,21 @@ class OptionError(FaultsError):
     """An option has a value that it can't have."""
 
 
+class AnswerError(ChatwrapError, ValueError):
+    """An answer isn't what was asked for, cut short or invalid; `text` is all there is of it."""
+
+    def __init__(self, problem: str, remedy: str = "", *, text: str) -> None:
+        self.problem, self.remedy, self.text = problem, remedy, text
+        super().__init__(str(Fault("answer", problem, remedy)))
+
+    def __reduce__(self) -> tuple[Any, tuple[str, str, str]]:
+        return _answer_error, (self.problem, self.remedy, self.text)
+
+
+def _answer_error(problem: str, remedy: str, text: str) -> AnswerError:
+    return AnswerError(problem, remedy, text=text)
+
+
 class TextEncodingError(ChatwrapError, ValueError):
     """A text can't be encoded as UTF-8: it holds a lone surrogate at `char_offset`."""
 
@@ -128,9 +150,6 @@ class TextEncodingError(ChatwrapError, ValueError):
             "Replace it, for example with text.encode('utf-8', 'replace').decode()."
         )
 
-    def __reduce__(self) -> tuple[type[Exception], tuple[str]]:
-        return ChatwrapError, (str(self),)
-
 
 class UnknownNameError(ChatwrapError, LookupError):
     """No `kind` (chat wrapper, model, grammar, ...) has the name `name`.
@@ -142,12 +161,10 @@ class UnknownNameError(ChatwrapError, LookupError):
 
     def __init__(self, kind: str, name: str, known: Sequence[str], listing: str) -> None:
         self.kind, self.name, self.known, self.listing = kind, name, tuple(known), listing
-        matches = difflib.get_close_matches(name, known, n=1)
-        hint = f" Did you mean {matches[0]!r}?" if matches else ""
+        by_folded = {entry.casefold(): entry for entry in known}
+        matches = difflib.get_close_matches(name.casefold(), by_folded, n=1)
+        hint = f" Did you mean {by_folded[matches[0]]!r}?" if matches else ""
         super().__init__(f"No {kind} named {name!r}.{hint} {listing} lists all.")
-
-    def __reduce__(self) -> tuple[type[Self], tuple[str, str, tuple[str, ...], str]]:
-        return type(self), (self.kind, self.name, self.known, self.listing)
 
 
 class FileError(ChatwrapError, OSError):
@@ -172,6 +189,3 @@ class ContextOverflowError(ChatwrapError, ValueError):
             f"prompt: {count} tokens, but the context holds {n_ctx} and needs one free to answer. "
             "Shorten the conversation, or load the model with a larger n_ctx."
         )
-
-    def __reduce__(self) -> tuple[type[Exception], tuple[str]]:
-        return ChatwrapError, (str(self),)

@@ -89,7 +89,7 @@ def find_model(name_or_path: str | Path) -> Path:
     huggingface_hub isn't installed, `FileError` if there is no such file or it can't be had.
     """
     text = os.fspath(name_or_path)
-    if isinstance(name_or_path, Path) or Path(text).exists():
+    if isinstance(name_or_path, Path) or (text and Path(text).exists()):
         return Path(text)
     if text.startswith("hf:"):
         return _download_named(text)
@@ -152,12 +152,12 @@ class _Reader:
 
     def entries(self) -> Iterator[ModelEntry]:
         offset = 0
-        for line in self.text.splitlines(keepends=True):
+        for line in self.text.split("\n"):
             cells = [(offset + match.start(), match.group()) for match in re.finditer(r"\S+", line)]
             if cells and not cells[0][1].startswith("#"):
                 entry = self._entry(cells, offset + len(line.rstrip()))
                 yield from (entry,) if entry else ()
-            offset += len(line)
+            offset += len(line) + 1
 
     def _entry(self, cells: list[tuple[int, str]], end: int) -> ModelEntry | None:
         if len(cells) != len(_FIELDS):
@@ -273,5 +273,6 @@ def _asked(source: HubSource, file: str, function: Callable[[Any], Callable[...,
         raise FileError(f"{where}: the hub can't be reached, and the file isn't in the cache.") from error
     except errors.EntryNotFoundError as error:
         raise FileError(f"{where}: the repository has no such file.") from error
-    except (OSError, ValueError, errors.HfHubHTTPError) as error:
-        raise FileError(f"{where}: can't be downloaded: {str(error).splitlines()[0]}") from error
+    except Exception as error:  # those of its HTTP client, too, whichever that is
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise FileError(f"{where}: can't be downloaded: {reason}") from error

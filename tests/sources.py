@@ -128,7 +128,8 @@ def _run(command: list[str]) -> None:
     try:
         subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
     except subprocess.CalledProcessError as error:
-        reason = (error.stderr or error.stdout).strip().splitlines()
-        raise UnavailableError(f"{command[-1]} can't be fetched: {reason[-1] if reason else error}") from None
+        told = (error.stderr or error.stdout).strip().splitlines()
+        reason = "; ".join(line for line in told if "complete log" not in line) or str(error)
+        raise UnavailableError(f"{command[-1]} can't be fetched: {reason}") from None
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UnavailableError(f"{command[-1]} can't be fetched: {error}") from None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chatwrap.cli import app
+from chatwrap.cli.commands import app
 from chatwrap.wrapper.definition import chat_wrapper_names, parse_definition
 
 README = Path(__file__).parent.parent / "README.md"
@@ -29,7 +29,7 @@ def test_the_python_blocks_run(
     scope: dict[str, object] = {"__name__": "readme"}
     for line, block in python:
         # Blank lines in front make a traceback name the README's own lines.
-        exec(compile("\n" * (line - 1) + block, str(README), "exec"), scope)
+        exec(compile("\n" * (line - 1) + block, str(README), "exec", dont_inherit=True), scope)
     assert "The capital of France is Paris." in capsys.readouterr().out
     assert (tmp_path / "talk.json").exists()
 

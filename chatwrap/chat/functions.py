@@ -49,6 +49,9 @@ def as_functions(functions: FunctionsLike | None, *, where: str = "functions") -
     read: dict[str, ChatModelFunction] = {}
     faults: list[Fault] = []
     for name, value in functions.items():
+        if not isinstance(name, str):
+            faults.append(Fault(where, f"a name must be a string, not {name!r}."))
+            continue
         try:
             known = isinstance(value, ChatModelFunction)
             read[name] = value if known else ChatModelFunction.model_validate(value)  # type: ignore[assignment]

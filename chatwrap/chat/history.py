@@ -6,8 +6,7 @@ Every function that takes a history takes `HistoryLike`: items, or their JSON fo
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import (
@@ -24,6 +23,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
+from chatwrap.chat.json_text import parse_json
 from chatwrap.chat.text import LlamaText
 from chatwrap.errors import Fault, HistoryError
 
@@ -163,8 +163,8 @@ def as_history(history: HistoryLike | str, *, where: str = "history") -> ChatHis
 
     Raises `HistoryError` with every fault found, each with its path.
     """
-    values = _parsed(history, where) if isinstance(history, str) else history
-    if isinstance(values, Mapping) or not isinstance(values, Iterable):
+    values = parse_json(history, where=where) if isinstance(history, str) else history
+    if isinstance(values, Mapping | str) or not isinstance(values, Iterable):
         raise HistoryError.of(
             where, f"a {type(values).__name__}, not a list of messages.", "Put it in a list."
         )
@@ -188,18 +188,8 @@ def history_to_json(history: HistoryLike) -> list[dict[str, Any]]:
     return [item.to_json() for item in as_history(history)]
 
 
-def _parsed(text: str, where: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise HistoryError([Fault.at(text, error.pos, f"not JSON: {error.msg}.", name=where)]) from None
-    except RecursionError:
-        raise HistoryError.of(where, "JSON nested too deep to read.", "Flatten it.") from None
-
-
 def _fault(where: str, detail: ErrorDetails) -> Fault:
-    steps = [step for step in detail["loc"] if step not in _TAGS]
-    path = where + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
+    path = where + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in _steps(detail))
     given = detail["input"]
     match detail["type"]:
         case "union_tag_not_found" | "union_tag_invalid":
@@ -212,7 +202,19 @@ def _fault(where: str, detail: ErrorDetails) -> Fault:
             return Fault(path, str(detail["ctx"]["error"]))
         case _:
             problem = detail["msg"].removeprefix("Input should be ").removeprefix("input was not ")
+            problem = problem.removesuffix(", unable to interpret input")
             return Fault(path, f"must be {problem}, not {_shown(given)}.")
+
+
+def _steps(detail: ErrorDetails) -> Iterator[int | str]:
+    """The path of a fault, without the tags that pydantic puts in and without a way into a JSON value."""
+    match detail["loc"]:
+        case (_, "response", int(index), _, key, *_):
+            yield from ("response", index, key)
+        case (_, "response", int(index), *_):
+            yield from ("response", index)
+        case (_, key, *_):
+            yield key
 
 
 def _wrong_kind(path: str, given: Any, items: str, parts: str) -> Fault:
@@ -228,6 +230,3 @@ def _wrong_kind(path: str, given: Any, items: str, parts: str) -> Fault:
 def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-_TAGS = frozenset({"system", "user", "model", "functionCall", "segment"})

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from chatwrap.errors import HistoryError
+from chatwrap.errors import Fault, HistoryError
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -26,3 +26,24 @@ def dump_json(value: Any, *, where: str = "value") -> str:
     except (TypeError, ValueError) as error:
         raise HistoryError.of(where, f"can't be written as JSON: {error}.", "Give JSON values.") from None
     return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def parse_json(text: str, *, where: str = "value") -> Any:
+    """The value of a JSON text. Raises `HistoryError`, which calls the text `where`, for any other.
+
+    >>> parse_json('[1 2]', where="numbers.json")
+    Traceback (most recent call last):
+    chatwrap.errors.HistoryError: numbers.json:1:4: not JSON: Expecting ',' delimiter.
+      [1 2]
+         ^
+    """
+    if not text.strip():
+        raise HistoryError.of(where, "empty.", "Give it a JSON text.")
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise HistoryError([Fault.at(text, error.pos, f"not JSON: {error.msg}.", name=where)]) from None
+    except RecursionError:
+        raise HistoryError.of(where, "JSON nested too deep to read.", "Flatten it.") from None
+    except ValueError:  # Python reads no integer of more than 4300 digits
+        raise HistoryError.of(where, "a number in it has too many digits to read.", "Shorten it.") from None

@@ -25,7 +25,7 @@ from chatwrap.chat.history import (
     as_history,
 )
 from chatwrap.chat.json_text import dump_json
-from chatwrap.errors import Fault, HistoryError
+from chatwrap.errors import Fault, HistoryError, OptionError
 
 _TEXT_ROLES: Final = {"system": ChatSystemMessage, "developer": ChatSystemMessage, "user": ChatUserMessage}
 _KNOWN_KEYS: Final = {
@@ -102,8 +102,8 @@ def history_to_openai(history: HistoryLike) -> list[dict[str, Any]]:
     """`history` as OpenAI chat messages; calls get ids of nine letters and digits, as Mistral's
     templates demand (``call00000``, ``call00001``, ...).
 
-    Control text in a system item becomes plain text. Raises `HistoryError` for comments, which
-    OpenAI's messages can't hold.
+    Control text in a system item becomes plain text, and thoughts stand before the text of their
+    message. Raises `HistoryError` for comments, which OpenAI's messages can't hold.
     """
     writer = _MessageWriter()
     for index, item in enumerate(as_history(history)):
@@ -115,6 +115,45 @@ def history_to_openai(history: HistoryLike) -> list[dict[str, Any]]:
     return writer.messages
 
 
+@dataclass(frozen=True, slots=True)
+class _WaitingCall:
+    """A call of the open model item that has no result yet, and its index there."""
+
+    call_id: object
+    name: str
+    place: int
+
+
+def response_schema_from_openai(response_format: Any) -> dict[str, Any] | bool | None:
+    """The JSON Schema that a ``response_format`` asks for; None where plain text may come.
+
+    Takes ``text``, ``json_object`` (with llama-cpp-python's ``schema``) and the ``json_schema``
+    envelope. Raises `OptionError` for anything else.
+
+    >>> response_schema_from_openai({"type": "json_schema", "json_schema": {"schema": {"type": "null"}}})
+    {'type': 'null'}
+    """
+    where, form = "response_format", response_format
+    kind = form.get("type") if isinstance(form, Mapping) else form
+    match kind:
+        case None if form is None:
+            return None
+        case "text":
+            return None
+        case "json_object":
+            schema, where = form.get("schema"), f"{where}.schema"
+            schema = {"type": "object"} if schema is None else schema
+        case "json_schema":
+            envelope, where = form.get("json_schema"), f"{where}.json_schema.schema"
+            schema = envelope.get("schema") if isinstance(envelope, Mapping) else None
+        case _:
+            remedy = "Give the type 'text', 'json_object' or 'json_schema'."
+            raise OptionError.of(where, f"{form!r} can't be followed.", remedy)
+    if not isinstance(schema, dict | bool):
+        raise OptionError.of(where, f"{schema!r} isn't a JSON Schema.", "Give an object.")
+    return schema
+
+
 @dataclass(slots=True)
 class _MessageReader:
     """Reads messages one by one; `_model_parts` is the model item that is still open."""
@@ -122,7 +161,8 @@ class _MessageReader:
     faults: list[Fault] = field(default_factory=list)
     _items: list[ChatHistoryItem] = field(default_factory=list)
     _model_parts: list[ResponsePart] = field(default_factory=list)
-    _call_places: dict[str, int] = field(default_factory=dict)
+    _waiting: list[_WaitingCall] = field(default_factory=list)
+    _answered: set[object] = field(default_factory=set)
     _awaits_more: bool = False
 
     def history(self) -> ChatHistory:
@@ -130,11 +170,13 @@ class _MessageReader:
         return tuple(self._items)
 
     def read(self, message: Any, where: str) -> None:
-        role = message.get("role") if isinstance(message, Mapping) else None
+        if not isinstance(message, Mapping):
+            self.faults.append(Fault(where, f"must be an object, not {message!r}."))
+            return
+        role = message.get("role")
         if not isinstance(role, str) or role not in _KNOWN_KEYS:
-            shown = repr(role) if isinstance(message, Mapping) else repr(message)
-            known = ", ".join(_KNOWN_KEYS)
-            self.faults.append(Fault(f"{where}.role", f"no role {shown}.", f"Known are {known}."))
+            problem = "missing." if role is None else f"no role {role!r}."
+            self.faults.append(Fault(f"{where}.role", problem, f"Known are {', '.join(_KNOWN_KEYS)}."))
             return
         self._check_keys(message, role, where)
         content = self._content(message.get("content"), f"{where}.content")
@@ -171,16 +213,16 @@ class _MessageReader:
             case {"type": "text", "text": str(text)}:
                 return text
         kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
-        self.faults.append(Fault(where, f"a part of type {kind!r}.", "Only text parts can be rendered."))
+        lacking = " without a text" if kind == "text" else ""
+        problem = f"a part of type {kind!r}{lacking}."
+        self.faults.append(Fault(where, problem, "Only text parts can be rendered."))
         return ""
 
     def _read_assistant(self, message: Mapping[str, Any], content: str, where: str) -> None:
         continues = self._awaits_more
         if not continues:
             self._close_model_item()
-        thought = message.get("reasoning_content") or message.get("reasoning")
-        if isinstance(thought, str):
-            self._model_parts.append(ChatModelSegment(segment_type="thought", text=thought))
+        self._read_thought(message, where)
         if content:
             self._model_parts.append(content)
         calls = list(self._calls(message, where))
@@ -191,49 +233,88 @@ class _MessageReader:
         if not self._model_parts:
             self._items.append(ChatModelResponse())
 
+    def _read_thought(self, message: Mapping[str, Any], where: str) -> None:
+        key = next((key for key in ("reasoning_content", "reasoning") if message.get(key)), None)
+        if key is None:
+            return
+        thought = message[key]
+        if isinstance(thought, str):
+            self._model_parts.append(ChatModelSegment(segment_type="thought", text=thought))
+        else:
+            kind = type(thought).__name__
+            self.faults.append(Fault(f"{where}.{key}", f"a {kind}, not a text.", "Give a string."))
+
     def _calls(self, message: Mapping[str, Any], where: str) -> Iterator[ChatModelFunctionCall]:
         given = message.get("tool_calls") or []
+        if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
+            kind = type(given).__name__
+            problem = f"a {kind}, not a list of calls."
+            self.faults.append(Fault(f"{where}.tool_calls", problem, "Put it in a list."))
+            given = []
+        entries = [(f"{where}.tool_calls[{index}]", call) for index, call in enumerate(given)]
         if legacy := message.get("function_call"):
-            given = [*given, {"function": legacy}]
-        for index, call in enumerate(given):
-            path = f"{where}.tool_calls[{index}]"
-            function = call.get("function") if isinstance(call, Mapping) else None
-            if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-                self.faults.append(
-                    Fault(path, f"not a function call: {call!r}.", "Give it a function's name.")
-                )
-                continue
-            call_id = str(call.get("id") or function["name"])
-            self._call_places[call_id] = len(self._model_parts) + index
-            arguments = self._arguments(function.get("arguments"), f"{path}.function.arguments")
-            yield ChatModelFunctionCall(name=function["name"], arguments=arguments)
+            entries.append((f"{where}.function_call", legacy))
+        place = len(self._model_parts)
+        for path, entry in entries:
+            if call := self._call(entry, path, place):
+                place += 1
+                yield call
+
+    def _call(self, entry: Any, where: str, place: int) -> ChatModelFunctionCall | None:
+        function = entry.get("function", entry) if isinstance(entry, Mapping) else None
+        name = function.get("name") if isinstance(function, Mapping) else None
+        if not isinstance(function, Mapping) or not isinstance(name, str):
+            self.faults.append(Fault(where, f"not a function call: {entry!r}.", "Give it a function's name."))
+            return None
+        call_id = entry.get("id")
+        if call_id and any(call_id == waiting.call_id for waiting in self._waiting):
+            remedy = "Give each call its own id."
+            self.faults.append(Fault(f"{where}.id", f"a second call {call_id!r}.", remedy))
+        path = f"{where}.function" if function is not entry else where
+        arguments = self._arguments(function.get("arguments"), f"{path}.arguments")
+        self._waiting.append(_WaitingCall(call_id or None, name, place))
+        return ChatModelFunctionCall(name=name, arguments=arguments)
 
     def _arguments(self, arguments: Any, where: str) -> Any:
         if arguments in (None, ""):
             return {}
-        if not isinstance(arguments, str):
-            return arguments
         try:
-            return json.loads(arguments)
-        except (json.JSONDecodeError, RecursionError) as error:
-            self.faults.append(Fault(where, f"not JSON: {error}.", "Give the arguments as JSON text."))
+            return _parse(arguments if isinstance(arguments, str) else dump_json(arguments))
+        except (ValueError, RecursionError) as error:
+            reason = f"{arguments!r}" if isinstance(error, HistoryError) else error
+            self.faults.append(Fault(where, f"not JSON: {reason}.", "Give the arguments as JSON text."))
             return {}
 
     def _read_result(self, message: Mapping[str, Any], content: str, where: str) -> None:
-        call_id = str(message.get("tool_call_id") or message.get("name"))
-        place = self._call_places.get(call_id)
-        call = self._model_parts[place] if place is not None and place < len(self._model_parts) else None
-        if place is None or not isinstance(call, ChatModelFunctionCall):
-            remedy = "Put it behind the assistant message with that call."
-            self.faults.append(Fault(where, f"a result for {call_id!r}, but no such call before.", remedy))
+        """Gives a result to the first call that waits for one under its id, or without ids its name."""
+        key = message.get("tool_call_id") or message.get("name")
+        if not key:
+            problem, remedy = "a result without a tool_call_id.", "Name the call that it answers."
+            self.faults.append(Fault(where, problem, remedy))
             return
-        self._model_parts[place] = call.with_result(_read_result_text(content))
+        call = next((waiting for waiting in self._waiting if key == (waiting.call_id or waiting.name)), None)
+        if call is None:
+            answered = key in self._answered
+            problem = (
+                f"a second result for {key!r}."
+                if answered
+                else f"a result for {key!r}, but no such call before."
+            )
+            remedy = "Remove one." if answered else "Put it behind the assistant message with that call."
+            self.faults.append(Fault(where, problem, remedy))
+            return
+        self._waiting.remove(call)
+        self._answered.add(key)
+        part = self._model_parts[call.place]
+        assert isinstance(part, ChatModelFunctionCall)
+        self._model_parts[call.place] = part.with_result(_read_result_text(content))
 
     def _close_model_item(self) -> None:
         if self._model_parts:
             self._items.append(ChatModelResponse(response=tuple(self._model_parts)))
         self._model_parts = []
-        self._call_places = {}
+        self._waiting = []
+        self._answered = set()
         self._awaits_more = False
 
 
@@ -248,7 +329,8 @@ class _MessageWriter:
         message: dict[str, Any] = {"role": "assistant", "content": ""}
         results: list[dict[str, Any]] = []
         for part in item.response:
-            if results and (not isinstance(part, ChatModelFunctionCall) or part.starts_new_chunk):
+            called = "tool_calls" in message
+            if called and (not isinstance(part, ChatModelFunctionCall) or part.starts_new_chunk):
                 self.messages += [message, *results]
                 message, results = {"role": "assistant", "content": ""}, []
             match part:
@@ -275,12 +357,23 @@ class _MessageWriter:
             results.append({"role": "tool", "tool_call_id": call_id, "content": content})
 
 
+def _parse(text: str) -> Any:
+    """The value of a JSON text. Raises `ValueError` for what only Python takes for JSON, such as ``NaN``."""
+    value = json.loads(text)
+    dump_json(value)
+    return value
+
+
 def _read_result_text(content: str) -> Any:
-    """A tool's answer: the JSON value that the text is, or else the text."""
+    """A tool's answer: the JSON value that the text is, or else the text.
+
+    A number that reads back differently (``1.10``, ``007``) stays text.
+    """
     try:
-        return json.loads(content)
-    except (json.JSONDecodeError, RecursionError):
+        value = _parse(content)
+    except (ValueError, RecursionError):
         return content
+    return value if isinstance(value, dict | list) or dump_json(value) == content else content
 
 
 def result_text(result: Any) -> str:

@@ -14,7 +14,7 @@ from pydantic import GetCoreSchemaHandler
 from pydantic_core import core_schema
 
 from chatwrap.chat.tokenizer import Tokenizer
-from chatwrap.errors import HistoryError
+from chatwrap.errors import Fault, HistoryError
 
 SpecialTokenName: TypeAlias = Literal["BOS", "EOS", "EOT", "NL", "SEP"]
 SPECIAL_TOKEN_NAMES: tuple[SpecialTokenName, ...] = get_args(SpecialTokenName)
@@ -172,7 +172,12 @@ class LlamaText:
         if not isinstance(json, Sequence):
             kind = type(json).__name__
             raise HistoryError.of("text", f"a {kind}, not a text.", "Give a string or a list of text values.")
-        return LlamaText(*(_value_from_json(value, index) for index, value in enumerate(json)))
+        faults = [
+            _value_fault(value, index) for index, value in enumerate(json) if _read_value(value) is None
+        ]
+        if faults:
+            raise HistoryError(faults)
+        return LlamaText(*(_read_value(value) or "" for value in json))
 
     @staticmethod
     def from_tokens(tokenizer: Tokenizer, token_ids: Iterable[int]) -> LlamaText:
@@ -301,7 +306,7 @@ def _matches(values: Sequence[LlamaTextValue], wanted: Sequence[LlamaTextValue])
     return str(first[0]).endswith(str(first[1])) and str(last[0]).startswith(str(last[1]))
 
 
-def _value_from_json(value: Any, index: int) -> LlamaTextValue:
+def _read_value(value: Any) -> LlamaTextValue | None:
     match value:
         case str() | SpecialTokensText() | SpecialToken():
             return value
@@ -309,7 +314,11 @@ def _value_from_json(value: Any, index: int) -> LlamaTextValue:
             return SpecialTokensText(text)
         case {"type": "specialToken", "value": str(name)} if name in SPECIAL_TOKEN_NAMES:
             return SpecialToken(name)
-    raise HistoryError.of(
+    return None
+
+
+def _value_fault(value: Any, index: int) -> Fault:
+    return Fault(
         f"text[{index}]",
         f"{value!r} isn't a text value.",
         'Give a string, or {"type": T, "value": V} where T is "specialTokensText" or "specialToken".',

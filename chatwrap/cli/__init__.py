@@ -2,73 +2,72 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
-from typing import Annotated, Final
+from typing import Final
 
-import typer
+from chatwrap.cli.streams import prepare_streams
+from chatwrap.errors import ChatwrapError, Fault, ModelError, OptionError
 
-from chatwrap.cli.chat import chat
-from chatwrap.cli.diff import diff
-from chatwrap.cli.doctor import doctor
-from chatwrap.cli.explain import explain
-from chatwrap.cli.lint import lint
-from chatwrap.cli.lists import models, wrappers
-from chatwrap.cli.render import render
-from chatwrap.errors import ChatwrapError, ModelError
-
-INTERRUPTED: Final = 130
-BROKEN_PIPE: Final = 141
 USER_FAULT: Final = 2
 RUN_FAULT: Final = 1
 
-app = typer.Typer(
-    name="chatwrap",
-    help="The chat-format layer for local LLMs: exact prompts for GGUF models on llama.cpp.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for command in (chat, render, explain, lint, diff, wrappers, models, doctor):
-    app.command()(command)
-
-
-def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer's callback
-    if wanted:
-        from chatwrap import __version__
-
-        typer.echo(f"chatwrap {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    *,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    """Options of the program itself."""
+_FLAGS: Final = {"n_threads": "--threads", "chat_wrapper": "--format"}
 
 
 def main() -> None:
-    """Runs the program. A user's mistake is one message on stderr and exit code 2, never a traceback."""
+    """Runs the program and ends it. A user's mistake is one message on stderr, never a traceback.
+
+    Exit codes: 0; 2 for a mistake of the user's; 1 if the model can't be loaded or run, or the output
+    can't be written; 130 for an answer that Ctrl-C ended.
+    """
+    _die_of_interrupts()
+    prepare_streams()
+    from chatwrap.cli.commands import app
+
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except ModelError as error:
-        _fail(error, RUN_FAULT)
+        _fail(str(error), RUN_FAULT)
+    except OptionError as error:
+        _fail("\n".join(map(str, map(_in_flags, error.faults))), USER_FAULT)
     except ChatwrapError as error:
-        _fail(error, USER_FAULT)
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+        _fail(str(error), USER_FAULT)
     except BrokenPipeError:
-        # Python flushes stdout once more at its end; that must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(BROKEN_PIPE)
+        _drop_output()
+        sys.exit(RUN_FAULT)
+    except OSError as error:
+        _drop_output()
+        _fail(f"{error.filename or 'output'}: {error.strerror or error}.", RUN_FAULT)
 
 
-def _fail(error: ChatwrapError, code: int) -> None:
-    sys.stdout.flush()
-    sys.stderr.write(f"chatwrap: {error}\n")
+def _die_of_interrupts() -> None:
+    """Lets Ctrl-C end the process at once and silently, until a conversation catches it.
+
+    Python's own handler waits for C code to return, and loading a large model takes minutes. Where
+    the signal is ignored (``nohup``), it stays so.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _in_flags(fault: Fault) -> Fault:
+    """A fault of an option, by the name that it has on the command line."""
+    flag = _FLAGS.get(fault.where, f"--{fault.where.replace('_', '-')}" if fault.where else "")
+    return Fault(flag, fault.problem, fault.remedy, fault.excerpt)
+
+
+def _fail(message: str, code: int) -> None:
+    sys.stderr.write(f"chatwrap: {message}\n")
     sys.exit(code)
+
+
+def _drop_output() -> None:
+    """Python flushes stdout once more at its end; that must not fail again."""
+    with contextlib.suppress(OSError):  # a stdout without a descriptor has nothing to drop
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

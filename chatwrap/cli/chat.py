@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from chatwrap.chat.history import ChatHistory, ChatSystemMessage
+from chatwrap.chat.json_text import parse_json
+from chatwrap.chat.text import LlamaText
 from chatwrap.cli.repl import Repl
+from chatwrap.cli.streams import argument_text, on_terminal, visible
+from chatwrap.errors import AnswerError, FileError, OptionError
 from chatwrap.files import read_text
 from chatwrap.models import default_model
 
 if TYPE_CHECKING:
+    from chatwrap.engine.model import Model
+    from chatwrap.engine.response_format import ResponseFormat
+    from chatwrap.engine.sampling import SamplingOptions
     from chatwrap.engine.session import ChatSession
+
+INTERRUPTED: Final = 130
+"""Exit code for an answer that Ctrl-C ended, as shells count it."""
 
 _HISTORY_HELP: Final = "Go on from the conversation in this file, and save it there after each answer."
 
@@ -37,12 +47,15 @@ def chat(
     history: Annotated[Path | None, typer.Option(help=_HISTORY_HELP)] = None,
     temperature: Annotated[float, typer.Option(help="0 takes the likeliest token.")] = 0.2,
     top_k: Annotated[int, typer.Option(help="Below 1: no limit.")] = 40,
-    top_p: float = 0.95,
-    min_p: float = 0.05,
-    repeat_penalty: float = 1.0,
-    seed: int | None = None,
+    top_p: Annotated[float, typer.Option(help="Likeliest tokens up to this probability.")] = 0.95,
+    min_p: Annotated[float, typer.Option(help="Tokens at least this likely, beside the likeliest.")] = 0.05,
+    repeat_penalty: Annotated[float, typer.Option(help="Above 1: repeat less.")] = 1.0,
+    seed: Annotated[int | None, typer.Option(help="For the same answer again; random by default.")] = None,
     max_tokens: Annotated[int | None, typer.Option(help="The longest answer.")] = None,
     stop: Annotated[list[str] | None, typer.Option(help="End answers here too; may be repeated.")] = None,
+    json_schema: Annotated[
+        Path | None, typer.Option(help="Answer with JSON that is valid by this schema.")
+    ] = None,
     n_ctx: Annotated[
         int | None, typer.Option(help="Context in tokens; the model's own, 8192 at most.")
     ] = None,
@@ -50,10 +63,15 @@ def chat(
     threads: Annotated[int | None, typer.Option(help="CPU threads; llama.cpp's choice by default.")] = None,
 ) -> None:
     """Talk to a model. Without -p, type messages; /help lists commands, Ctrl-C stops an answer."""
+    from chatwrap.engine.build import require_llama_cpp
+
+    require_llama_cpp()
     from chatwrap.engine.model import load_model
     from chatwrap.engine.sampling import SamplingOptions
-    from chatwrap.engine.session import ChatSession
 
+    question = _question(prompt, prompt_file)
+    _check_folder(history)
+    form = _response_format(json_schema)
     options = SamplingOptions(
         temperature=temperature,
         top_k=top_k,
@@ -64,9 +82,8 @@ def chat(
         max_tokens=max_tokens,
         stop=stop or (),
     )
-    question = read_text(prompt_file) if prompt_file else prompt
     loaded = load_model(
-        model or default_model().name,
+        default_model().name if model is None else model,
         n_ctx=n_ctx,
         n_gpu_layers=n_gpu_layers,
         n_threads=threads,
@@ -74,36 +91,96 @@ def chat(
         seed=seed,
     )
     with loaded:
-        session = ChatSession(loaded, system_prompt=system or "")
-        if history and history.exists():
-            session.load(history)
-        talk = Conversation(session, {"options": options}, history)
-        if question is not None:
-            talk.answer(question)
-            return
-        Repl(
-            talk, n_ctx=loaded.n_ctx, title=f"{loaded.name}, format {loaded.chat_wrapper.wrapper_name}"
-        ).run()
+        talk = Conversation(_session(loaded, system, history), options, history, form)
+        if question is None:
+            Repl(talk).run()
+        elif not talk.answer(question):
+            raise typer.Exit(INTERRUPTED)
+
+
+def _question(prompt: str | None, prompt_file: Path | None) -> str | None:
+    if prompt is not None and prompt_file is not None:
+        raise OptionError.of("prompt_file", "given together with --prompt.", "Give one of them.")
+    if prompt_file is not None:
+        return read_text(prompt_file)
+    return None if prompt is None else argument_text(prompt)
+
+
+def _response_format(file: Path | None) -> ResponseFormat | None:
+    """What a schema file asks for; a schema that can't be enforced is refused before a model is loaded."""
+    if file is None:
+        return None
+    from chatwrap.engine.response_format import ResponseFormat
+
+    return ResponseFormat.of(parse_json(read_text(file), where=str(file)))
+
+
+def _check_folder(history: Path | None) -> None:
+    """Refuses a history that can't be saved, before time goes into a model and an answer."""
+    if history is not None and not history.parent.is_dir():
+        raise FileError(f"{history}: there is no folder {history.parent} to save it in. Make it first.")
+
+
+def _session(model: Model, system: str | None, file: Path | None) -> ChatSession:
+    """A new conversation, or the one in `file`; a system message that is given takes the place of its."""
+    from chatwrap.engine.session import ChatSession
+
+    text = "" if system is None else argument_text(system)
+    session = ChatSession(model, system_prompt=text)
+    if file is not None and file.exists():
+        session.load(file)
+        if system is not None:
+            session.history = _with_system_message(session.history, text)
+    return session
+
+
+def _with_system_message(history: ChatHistory, text: str) -> ChatHistory:
+    """`history` with this one system message, or with none if the text is empty."""
+    rest = tuple(item for item in history if not isinstance(item, ChatSystemMessage))
+    return (ChatSystemMessage(text=LlamaText(text)), *rest) if text else rest
 
 
 class Conversation:
     """A session whose answers are printed as they come, and saved after each."""
 
-    def __init__(self, session: ChatSession, options: dict[str, Any], file: Path | None) -> None:
+    def __init__(
+        self,
+        session: ChatSession,
+        options: SamplingOptions,
+        file: Path | None,
+        response_format: ResponseFormat | None = None,
+    ) -> None:
         self.session = session
         self._options = options
         self._file = file
+        self._format = response_format
 
-    def answer(self, text: str) -> None:
-        """Prints the answer to `text`. Ctrl-C ends it; what there is of it stays in the history."""
+    def set_system_message(self, text: str) -> None:
+        """Puts this system message in the place of those in the history; an empty one: none."""
+        self.session.history = _with_system_message(self.session.history, text)
+
+    def answer(self, text: str) -> bool:
+        """Prints the answer to `text` and a line break; False if Ctrl-C ended it.
+
+        What there is of an ended answer stays in the history, but not if it was to be JSON.
+        """
+        shown = visible if on_terminal() else str
         with _abort_on_interrupt() as abort:
-            for piece in self.session.stream(text, abort=abort, **self._options):
-                sys.stdout.write(piece)
-                sys.stdout.flush()
-        sys.stdout.write(" [stopped]\n" if abort.is_set() else "\n")
-        sys.stdout.flush()
+            stream = self.session.stream(
+                text, abort=abort, options=self._options, response_format=self._format
+            )
+            try:
+                with closing(stream) as pieces:
+                    for piece in pieces:
+                        print(shown(piece), end="", flush=True)
+            except AnswerError:
+                if not abort.is_set():
+                    raise
+            finally:
+                print(flush=True)
         if self._file:
             self.session.save(self._file)
+        return not abort.is_set()
 
 
 @contextmanager

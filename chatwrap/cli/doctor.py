@@ -9,9 +9,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
-import typer
-
 from chatwrap import __version__ as chatwrap_version
+from chatwrap.engine.build import describe_build, require_llama_cpp
+from chatwrap.errors import ModelError
 from chatwrap.models import default_model, installed_path
 
 _CPU_FLAGS: Final = (
@@ -32,9 +32,10 @@ def doctor() -> None:
     """Examine the installation: versions, GPU offload, CPU features, threads, the demo model."""
     warnings: list[str] = []
     for name, value in _facts(warnings):
-        typer.echo(f"{name:18} {value}")
+        print(f"{name:18} {value}")
     for warning in warnings:
-        typer.echo(f"warning: {warning}")
+        print(f"warning: {warning}")
+    require_llama_cpp()
 
 
 def _facts(warnings: list[str]) -> Iterator[tuple[str, str]]:
@@ -52,9 +53,10 @@ def _facts(warnings: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _build_facts(warnings: list[str]) -> Iterator[tuple[str, str]]:
-    from chatwrap.engine.build import describe_build
-
-    build = describe_build()
+    try:
+        build = describe_build()
+    except ModelError:  # raised again when all else has been told
+        return
     yield "gpu offload", "yes" if build.supports_gpu_offload else "no: built for the CPU only"
     yield "built with", build.system_info
     yield (

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import tomllib
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from chatwrap.chat.json_text import dump_json
-from chatwrap.cli.spans import print_spans, spans_of
+from chatwrap.chat.history import as_history
+from chatwrap.cli.spans import print_spans, spans_of, triggers_text
+from chatwrap.cli.streams import printable_json
+from chatwrap.files import read_text
 from chatwrap.models import installed_path, read_models
 from chatwrap.wrapper.definition import builtin_definitions, load_definition
+
+_ABOUT: Final = ("description", "source", "models", "examples")
+_EXAMPLE: Final = (
+    {"type": "system", "text": "Be brief."},
+    {"type": "user", "text": "Hi"},
+    {"type": "model", "response": ["Hello."]},
+    {"type": "user", "text": "1+1?"},
+)
 
 
 def wrappers(
@@ -29,18 +41,28 @@ def wrappers(
 
 def _show(name: str) -> None:
     definition = load_definition(name)
-    wrapper = definition.wrapper
-    print(f"{definition.name}: {definition.description}")
+    print(f"{definition.name}: {definition.description}" if definition.description else definition.name)
     if definition.models:
         print(f"models: {', '.join(definition.models)}")
     if definition.source:
         print(f"source: {definition.source}")
-    print(f"template = {dump_json(wrapper.template)}")
-    for role, template in wrapper.history_template.items():
-        print(f"history_template.{role} = {dump_json(template)}")
-    for example in definition.examples:
+    print(f"file: {definition.path}")
+    for key, text in _templates(tomllib.loads(read_text(definition.path))):
+        print(f"{key} = {printable_json(text)}")
+    for history in [example.history for example in definition.examples] or [as_history(_EXAMPLE)]:
         print("\nexample:")
-        print_spans(spans_of(wrapper.generate_context_state(example.history).context_text, None))
+        state = definition.wrapper.generate_context_state(history)
+        print_spans(spans_of(state.context_text, None))
+        print("stop:", triggers_text(state.stop_generation_triggers))
+
+
+def _templates(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """What a definition says about the format: dotted keys and their values, in its order."""
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _templates(value, f"{path}{key}.")
+        elif path or key not in _ABOUT:
+            yield f"{path}{key}", value
 
 
 def models() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,11 +12,11 @@ import typer
 
 from chatwrap.chat.functions import ChatModelFunctions, as_functions
 from chatwrap.chat.history import ChatHistory, as_history
-from chatwrap.chat.json_text import dump_json
+from chatwrap.chat.json_text import parse_json
 from chatwrap.chat.openai import functions_from_openai, history_from_openai
-from chatwrap.chat.text import LlamaText
-from chatwrap.cli.spans import print_spans, spans_of
-from chatwrap.errors import Fault, HistoryError
+from chatwrap.cli.spans import print_spans, spans_of, triggers_text
+from chatwrap.cli.streams import printable_json
+from chatwrap.errors import HistoryError, OptionError
 from chatwrap.files import decode_utf8, read_text
 from chatwrap.models import default_model, find_model
 from chatwrap.tokens.encode import encode
@@ -48,8 +47,8 @@ def render(
 ) -> None:
     """Show the prompt for a history: control text, special tokens and content told apart."""
     request = _read_request(history, functions)
-    needs_vocabulary = bool(model or tokens or chat_format in _FROM_MODEL)
-    vocabulary = _vocabulary(model or default_model().name) if needs_vocabulary else None
+    needs_vocabulary = model is not None or tokens or chat_format in _FROM_MODEL
+    vocabulary = _vocabulary(default_model().name if model is None else model) if needs_vocabulary else None
     wrapper = _wrapper(chat_format, vocabulary)
     state = wrapper.generate_context_state(request.history, request.functions)
     ids = (
@@ -58,12 +57,12 @@ def render(
         else None
     )
     if as_json:
-        print(json.dumps(_as_json(wrapper, state, vocabulary, ids), ensure_ascii=False, indent=2))
+        print(printable_json(_as_json(wrapper, state, vocabulary, ids), indent=2))
         return
     print_spans(spans_of(state.context_text, vocabulary))
     if ids is not None and vocabulary is not None:
         _print_tokens(ids, vocabulary)
-    print("stop:", " | ".join(map(_trigger, state.stop_generation_triggers)))
+    print("stop:", triggers_text(state.stop_generation_triggers))
     for change in state.changes:
         print("changed:", change)
 
@@ -78,35 +77,41 @@ def _read_request(source: str, functions: Path | None) -> _Request:
     """A history in its own JSON form, or OpenAI messages, alone or in a request with tools."""
     name = "stdin" if source == "-" else source
     text = decode_utf8(sys.stdin.buffer.read(), name=name) if source == "-" else read_text(source)
-    value = _parse(text, name)
-    tools: Any = None
-    if isinstance(value, Mapping) and "messages" in value:
-        value, tools = value["messages"], value.get("tools")
+    value = parse_json(text, where=name)
+    if not isinstance(value, Mapping) or "messages" not in value:
+        return _Request(_history(value, name), read_functions(functions))
+    tools = value.get("tools", value.get("functions"))
+    if tools and functions is not None:
+        raise OptionError.of("functions", f"given, but {name} has functions, too.", "Give one of them.")
+    given = read_functions(functions) if functions else functions_from_openai(tools, where=f"{name}.tools")
+    return _Request(_history(value["messages"], f"{name}.messages"), given)
+
+
+def _history(value: Any, where: str) -> ChatHistory:
+    if isinstance(value, str):  # which `as_history` would take for JSON text
+        raise HistoryError.of(where, "a str, not a list of messages.", "Put it in a list.")
     is_openai = (
         isinstance(value, list) and bool(value) and isinstance(value[0], Mapping) and "role" in value[0]
     )
-    history = history_from_openai(value, where=name) if is_openai else as_history(value, where=name)
-    given = functions_from_openai(tools) if functions is None else _read_functions(functions)
-    return _Request(history, given)
+    return history_from_openai(value, where=where) if is_openai else as_history(value, where=where)
 
 
-def _read_functions(path: Path) -> ChatModelFunctions:
-    value = _parse(read_text(path), str(path))
+def read_functions(path: Path | None) -> ChatModelFunctions:
+    """Functions by name, OpenAI tools, or a request with tools."""
+    if path is None:
+        return as_functions(None)
+    value = parse_json(read_text(path), where=str(path))
+    if isinstance(value, Mapping) and isinstance(value.get("tools"), list):
+        return functions_from_openai(value["tools"], where=f"{path}.tools")
     if isinstance(value, list):
         return functions_from_openai(value, where=str(path))
     return as_functions(value, where=str(path))
 
 
-def _parse(text: str, name: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise HistoryError([Fault.at(text, error.pos, f"not JSON: {error.msg}.", name=name)]) from None
-    except RecursionError:
-        raise HistoryError.of(name, "JSON nested too deep to read.", "Flatten it.") from None
-
-
 def _vocabulary(model: str) -> Vocabulary:
+    from chatwrap.engine.build import require_llama_cpp
+
+    require_llama_cpp()
     from chatwrap.engine.vocabulary import load_vocabulary
 
     return load_vocabulary(find_model(model))
@@ -134,12 +139,7 @@ def _as_json(
     }
 
 
-def _trigger(trigger: LlamaText) -> str:
-    """A stop trigger as its spans, control text and roles in angle brackets of their kind."""
-    return " ".join(f"{span.kind} {dump_json(span.text)}" for span in spans_of(trigger, None))
-
-
 def _print_tokens(ids: list[int], vocabulary: Vocabulary) -> None:
     print(f"{len(ids)} tokens:", *ids)
     for token_id in ids:
-        print(f"{token_id:>8} {dump_json(vocabulary.piece(token_id).decode('utf-8', 'replace'))}")
+        print(f"{token_id:>8} {printable_json(vocabulary.piece(token_id).decode('utf-8', 'replace'))}")

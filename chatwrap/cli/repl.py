@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from chatwrap.chat.history import ChatModelResponse, ChatSystemMessage, as_history
+from chatwrap.chat.history import ChatModelResponse, ChatUserMessage
 from chatwrap.cli.spans import print_spans, spans_of
-from chatwrap.errors import ChatwrapError
+from chatwrap.cli.streams import on_terminal, visible
+from chatwrap.errors import ChatwrapError, FileError
 
 if TYPE_CHECKING:
     from chatwrap.cli.chat import Conversation
@@ -21,12 +23,10 @@ _PROMPT: Final = "> "
 class Repl:
     """Answers lines until /exit, Ctrl-D or the end of the input. Works without a terminal as well."""
 
-    def __init__(self, conversation: Conversation, *, n_ctx: int, title: str) -> None:
+    def __init__(self, conversation: Conversation) -> None:
         self._talk = conversation
         self._session = conversation.session
-        self._n_ctx = n_ctx
-        self._title = title
-        self._is_terminal = sys.stdin.isatty()
+        self._is_terminal = sys.stdin.isatty() and on_terminal()
         self._commands: Mapping[str, tuple[Callable[[str], None], str]] = {
             "/help": (self._help, "this list"),
             "/exit": (self._exit, "leave (Ctrl-D does too)"),
@@ -40,26 +40,31 @@ class Repl:
         self._left = False
 
     def run(self) -> None:
-        """Reads and answers until the end."""
-        if self._is_terminal:
-            with contextlib.suppress(ImportError):
-                import readline  # noqa: F401 - gives `input` line editing and history
-            print(f"{self._title}, {self._n_ctx} tokens. /help lists commands, Ctrl-D leaves.")
-        while not self._left and (line := self._read()) is not None:
-            if line.strip():
-                self._obey(line)
+        """Reads and answers until the end. In a terminal, Ctrl-C drops what was typed and goes on."""
+        if not self._is_terminal:
+            self._read_and_obey_all()
+            return
+        with contextlib.suppress(ImportError):
+            import readline  # noqa: F401 - gives `input` line editing and history
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        model = self._session.model
+        title = f"{model.name}, format {model.chat_wrapper.wrapper_name}, {model.n_ctx} tokens"
+        print(f"{visible(title)}. /help lists commands, Ctrl-D leaves.")
+        self._read_and_obey_all()
 
-    def _read(self) -> str | None:
-        """A line, None at the end of the input. Ctrl-C drops what was typed."""
-        while True:
+    def _read_and_obey_all(self) -> None:
+        while not self._left:
             try:
-                return input(_PROMPT if self._is_terminal else "")
+                self._obey(input(_PROMPT if self._is_terminal else ""))
             except EOFError:
-                if self._is_terminal:
-                    print()
-                return None
+                self._left = True
+                self._end_line()
             except KeyboardInterrupt:
-                print()
+                self._end_line()
+
+    def _end_line(self) -> None:
+        if self._is_terminal:
+            print()
 
     def _obey(self, line: str) -> None:
         name, _, rest = line.strip().partition(" ")
@@ -67,12 +72,16 @@ class Repl:
             if name in self._commands:
                 self._commands[name][0](rest.strip())
             elif name.startswith("/") and "/" not in name[1:]:
-                print(f"No command {name}. /help lists all.")
-            else:
-                self._talk.answer(line)
+                raise ChatwrapError(f"No command {name}. /help lists all.")
+            elif name:
+                self._answer(line)
         except ChatwrapError as error:
             sys.stdout.flush()
-            print(f"chatwrap: {error}", file=sys.stderr)
+            print(f"chatwrap: {error}", file=sys.stderr, flush=True)
+
+    def _answer(self, line: str) -> None:
+        if not self._talk.answer(line):
+            print("[stopped]")
 
     def _help(self, _rest: str) -> None:
         for command, (_, told) in self._commands.items():
@@ -86,22 +95,20 @@ class Repl:
         self._session.reset()
 
     def _history(self, _rest: str) -> None:
+        shown = visible if self._is_terminal else str
         for item in self._session.history:
-            text = item.text if not isinstance(item, ChatSystemMessage) else str(item.text)
-            print(f"{item.type}: {text}")
+            print(f"{item.type}: {shown(str(item.text))}")
 
     def _show_prompt(self, _rest: str) -> None:
         history = self._session.history
         model = self._session.model
         if history and isinstance(history[-1], ChatModelResponse):
-            history = (*history, *as_history([{"type": "user", "text": "..."}]))
+            history = (*history, ChatUserMessage(text="..."))
         state = model.context_state(history)
         print_spans(spans_of(state.context_text, model.vocabulary))
 
     def _system(self, text: str) -> None:
-        rest = tuple(item for item in self._session.history if not isinstance(item, ChatSystemMessage))
-        first = as_history([{"type": "system", "text": text}]) if text else ()
-        self._session.history = (*first, *rest)
+        self._talk.set_system_message(text)
 
     def _save(self, file: str) -> None:
         self._session.save(_named(file))
@@ -113,4 +120,7 @@ class Repl:
 def _named(file: str) -> Path:
     if not file:
         raise ChatwrapError("no file named. Write, for example: /save talk.json")
-    return Path(file).expanduser()
+    try:
+        return Path(file).expanduser()
+    except RuntimeError as error:
+        raise FileError(f"{file}: {error}") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
@@ -10,9 +9,9 @@ from typing import Final, Literal, TypeAlias
 from rich.console import Console
 from rich.text import Text
 
-from chatwrap.chat.json_text import dump_json
 from chatwrap.chat.text import LlamaText, SpecialToken, SpecialTokensText
 from chatwrap.chat.tokenizer import Tokenizer
+from chatwrap.cli.streams import on_terminal, printable_json, visible
 from chatwrap.tokens.special import special_tokens_of
 
 SpanKind: TypeAlias = Literal["control", "special", "content"]
@@ -49,13 +48,21 @@ def _spans(text: LlamaText, tokenizer: Tokenizer | None) -> Iterator[Span]:
 
 def print_spans(spans: Iterable[Span]) -> None:
     """Prints spans: in colours on a terminal, else one a line as ``kind "text"``."""
-    if not sys.stdout.isatty():
+    if not on_terminal():
         for span in spans:
-            print(span.kind, dump_json(span.text))
+            print(span.kind, printable_json(span.text))
         return
     line = Text()
     for span in spans:
-        line.append(span.text, STYLES[span.kind])
+        line.append(visible(span.text), STYLES[span.kind])
     console = Console(highlight=False, soft_wrap=True)
     console.print(line)
-    console.print(Text.assemble("── ", *((f"{kind}  ", style) for kind, style in STYLES.items())))
+    console.print(Text.assemble("-- ", *((f"{kind}  ", style) for kind, style in STYLES.items())))
+
+
+def triggers_text(triggers: Iterable[LlamaText]) -> str:
+    """Stop triggers on one line, each as its spans."""
+    return " | ".join(
+        " ".join(f"{span.kind} {printable_json(span.text)}" for span in spans_of(trigger, None))
+        for trigger in triggers
+    )

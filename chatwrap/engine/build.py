@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import llama_cpp
+from chatwrap.errors import ModelError
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,20 @@ class Build:
         return "AMX_INT8 = 1" in self.system_info
 
 
+def require_llama_cpp() -> None:
+    """Loads llama.cpp. Raises `ModelError` if the installed build can't be loaded."""
+    try:
+        import llama_cpp  # noqa: F401 - what counts is that it can be
+    except (ImportError, OSError, RuntimeError) as error:
+        remedy = "Run: pip install --force-reinstall --no-cache-dir llama-cpp-python"
+        raise ModelError(f"llama-cpp-python: can't be loaded: {error}. {remedy}") from error
+
+
 def describe_build() -> Build:
-    """The features of the llama.cpp that llama-cpp-python brought along."""
+    """The features of the llama.cpp that llama-cpp-python brought along; raises as `require_llama_cpp`."""
+    require_llama_cpp()
+    import llama_cpp
+
     return Build(
         supports_gpu_offload=bool(llama_cpp.llama_supports_gpu_offload()),
         supports_mmap=bool(llama_cpp.llama_supports_mmap()),

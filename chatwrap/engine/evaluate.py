@@ -1,4 +1,7 @@
-"""From prompt ids to sampled ids: `Llama.generate`, made safe against its traps."""
+"""From prompt ids to sampled ids: `Llama.generate`, made safe against its traps.
+
+Under a grammar the loop is our own, since `Llama.generate` masks the vocabulary for every token.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,12 @@ from typing import Any, TypeVar
 import llama_cpp
 import numpy as np
 import numpy.typing as npt
-from llama_cpp.llama_grammar import LlamaGrammar
 
+from chatwrap.engine.constrained import ConstrainedSampler, Logits, NativeGrammar
 from chatwrap.engine.sampling import LogitsProcessor, SamplingOptions, clamped_biases
 from chatwrap.engine.turns import Turn
-from chatwrap.errors import GrammarError, ModelError, OptionError
+from chatwrap.engine.vocabulary import vocabulary_of
+from chatwrap.errors import ChatwrapError, ModelError, OptionError
 
 _T = TypeVar("_T")
 
@@ -26,7 +30,7 @@ class Evaluator:
     raised as `ModelError`, one of a logits processor as it is; both leave the context empty.
 
     Raises `OptionError` for a bias on a token that the vocabulary lacks, `GrammarError` for a grammar
-    that llama.cpp can't read, `ModelError` for a model that was closed.
+    that can't be read or would harm llama.cpp, `ModelError` for a model that was closed.
     """
 
     def __init__(self, llama: llama_cpp.Llama, options: SamplingOptions, turn: Turn) -> None:
@@ -34,7 +38,8 @@ class Evaluator:
         self._options = options
         self._turn = turn
         self._processors = _Processors(llama, options)
-        self._grammar = _checked_grammar(llama, options)
+        grammar = options.checked_grammar
+        self._grammar = None if grammar is None else NativeGrammar(vocabulary_of(llama), grammar)
 
     def ids(self, prompt_ids: Sequence[int], aborted: Callable[[], bool]) -> Generator[int, None, None]:
         """Sampled ids without end, until `aborted` says so; asked for every batch and every token."""
@@ -42,7 +47,8 @@ class Evaluator:
         if aborted():
             return
         self._call(self._seed)
-        sampled = self._sampled(prompt_ids)
+        grammar = self._grammar
+        sampled = self._sampled(prompt_ids) if grammar is None else self._constrained(prompt_ids, grammar)
         while not aborted():
             yield self._call(partial(next, sampled))
             self._processors.raise_failure()
@@ -72,24 +78,57 @@ class Evaluator:
         self._llama.set_seed(next_seed(self._llama) if bits is None else bits)
 
     def _sampled(self, prompt_ids: Sequence[int]) -> Iterator[int]:
-        options = self._options
         sampled: Iterator[int] = self._llama.generate(
-            prompt_ids,
-            temp=float(options.temperature),
-            top_k=options.top_k,
-            top_p=options.top_p,
-            min_p=options.min_p,
-            typical_p=options.typical_p,
-            repeat_penalty=options.repeat_penalty,
-            frequency_penalty=options.frequency_penalty,
-            presence_penalty=options.presence_penalty,
-            mirostat_mode=options.mirostat_mode,
-            mirostat_tau=options.mirostat_tau,
-            mirostat_eta=options.mirostat_eta,
-            logits_processor=self._processors.as_list(),
-            grammar=self._grammar,
+            prompt_ids, logits_processor=self._processors.as_list(), **self._chain_options
         )
         return sampled
+
+    @property
+    def _chain_options(self) -> dict[str, Any]:
+        """The options of llama-cpp-python's sampler chain."""
+        options = self._options
+        return {
+            "temp": float(options.temperature),
+            "top_k": options.top_k,
+            "top_p": options.top_p,
+            "min_p": options.min_p,
+            "typical_p": options.typical_p,
+            "repeat_penalty": options.repeat_penalty,
+            "frequency_penalty": options.frequency_penalty,
+            "presence_penalty": options.presence_penalty,
+            "mirostat_mode": options.mirostat_mode,
+            "mirostat_tau": options.mirostat_tau,
+            "mirostat_eta": options.mirostat_eta,
+        }
+
+    def _constrained(self, prompt_ids: Sequence[int], grammar: NativeGrammar) -> Iterator[int]:
+        llama, options = self._llama, self._options
+        sampler = ConstrainedSampler(
+            vocabulary_of(llama),
+            grammar,
+            llama._init_sampler(**self._chain_options),
+            masks_first=options.mirostat_mode > 0 and options.temperature > 0,
+        )
+        self._evaluate_rest(prompt_ids)
+        while True:
+            token_id = sampler.sample(self._logits())
+            yield token_id
+            llama.eval([token_id])
+
+    def _evaluate_rest(self, prompt_ids: Sequence[int]) -> None:
+        """Evaluates what the context lacks of the prompt; its last token again if the logits are gone."""
+        llama = self._llama
+        n_known = n_common(llama.input_ids[: llama.n_tokens], prompt_ids)
+        if n_known == len(prompt_ids) == llama.n_tokens and not llama._requires_eval:
+            return
+        n_known = _rewind(llama, min(n_known, len(prompt_ids) - 1))
+        llama.eval(prompt_ids[n_known:])
+
+    def _logits(self) -> Logits:
+        """The logits after the last token, with what the caller adds."""
+        llama = self._llama
+        changed: Logits = self._processors.apply(llama.input_ids[: llama.n_tokens], logits_of(llama))
+        return changed
 
 
 class _Processors:
@@ -110,9 +149,9 @@ class _Processors:
             self._processors.insert(0, _bias_processor(biases))
 
     def as_list(self) -> llama_cpp.LogitsProcessorList | None:
-        return llama_cpp.LogitsProcessorList([self._apply]) if self._processors else None
+        return llama_cpp.LogitsProcessorList([self.apply]) if self._processors else None
 
-    def _apply(self, input_ids: npt.NDArray[np.intc], logits: npt.NDArray[np.single]) -> Any:
+    def apply(self, input_ids: npt.NDArray[np.intc], logits: npt.NDArray[np.single]) -> Any:
         try:
             for processor in self._processors if self._failure is None else ():
                 logits = processor(input_ids, logits)
@@ -136,19 +175,6 @@ def _bias_processor(biases: dict[int, float]) -> LogitsProcessor:
     return add_biases
 
 
-def _checked_grammar(llama: llama_cpp.Llama, options: SamplingOptions) -> LlamaGrammar | None:
-    """The grammar, known to be one: llama.cpp crashes when it samples with one it couldn't read."""
-    text = options.grammar_text
-    if text is None:
-        return None
-    vocab = llama_cpp.llama_model_get_vocab(llama.model)
-    sampler = llama_cpp.llama_sampler_init_grammar(vocab, text.encode("utf-8", "replace"), b"root")
-    if not text.strip() or not sampler:
-        raise GrammarError.of("grammar", "llama.cpp can't read it.", "Give GBNF with a rule named root.")
-    llama_cpp.llama_sampler_free(sampler)
-    return LlamaGrammar(_grammar=text)
-
-
 def check_open(llama: llama_cpp.Llama) -> None:
     """Raises `ModelError` if a model was closed: llama.cpp would crash on it."""
     if llama.model is None:
@@ -159,6 +185,12 @@ def context_size(llama: llama_cpp.Llama) -> int:
     """How many tokens fit: llama.cpp may round the context up, llama-cpp-python's own buffer isn't."""
     check_open(llama)
     return min(int(llama.n_ctx()), len(llama.input_ids))
+
+
+def logits_of(llama: llama_cpp.Llama) -> Logits:
+    """A copy of the logits after the last token evaluated, one a token of the vocabulary."""
+    pointer = llama_cpp.llama_get_logits_ith(llama.ctx, -1)
+    return np.ctypeslib.as_array(pointer, shape=(llama.n_vocab(),)).copy()
 
 
 def n_common(known_ids: npt.NDArray[np.intc], token_ids: Sequence[int]) -> int:
@@ -174,6 +206,8 @@ def _rewind(llama: llama_cpp.Llama, n_known: int) -> int:
     if n_known < llama.n_tokens and folded:
         llama.reset()  # type: ignore[no-untyped-call]
         return 0
+    if n_known < llama.n_tokens:
+        llama._requires_eval = True
     llama.n_tokens = n_known
     return n_known
 
@@ -190,7 +224,7 @@ def _emptied_on_error(llama: llama_cpp.Llama) -> Iterator[None]:
         yield
     except BaseException as error:
         llama.reset()  # type: ignore[no-untyped-call]
-        if not isinstance(error, Exception):
+        if isinstance(error, ChatwrapError) or not isinstance(error, Exception):
             raise
         remedy = "If memory is short, load the model with a smaller n_ctx or n_batch."
         raise ModelError(f"{llama.model_path}: llama.cpp failed: {error}. {remedy}") from error

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal, Self, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self, TypeAlias
 
 import llama_cpp
 
 from chatwrap.engine.evaluate import Evaluator, context_size
+from chatwrap.engine.response_format import ResponseFormat
 from chatwrap.engine.sampling import SamplingOptions
 from chatwrap.engine.turns import turns_of
 from chatwrap.errors import ContextOverflowError, HistoryError, ModelError
@@ -36,7 +37,8 @@ class GenerationResult:
     """A whole answer. `stop` says what ended it, None unless `finish_reason` is ``"stop"``.
 
     `token_ids` are all sampled ids, that of the stop included. Law: the chunks' texts joined are
-    `text`, their ids joined are `token_ids`.
+    `text`, their ids joined are `token_ids`. `value` is what the text says in the response format
+    asked for, validated; None without one.
     """
 
     text: str
@@ -44,6 +46,7 @@ class GenerationResult:
     stop: Stop | None
     n_prompt_tokens: int
     token_ids: tuple[int, ...]
+    value: Any = None
 
     @property
     def n_completion_tokens(self) -> int:
@@ -61,6 +64,9 @@ class Generation(Iterator[Chunk]):
     empty, `OptionError` and `GrammarError` for options the model can't follow, and while iterating
     `ModelError` if llama.cpp fails. With `wait`, an answer to another thread is waited for.
     `ignore_start_text` is dropped from the start of the answer's text if it stands there.
+
+    With a `response_format` the last step raises `AnswerError` where the answer was cut short (by
+    `max_tokens`, a stop or `abort`) or isn't valid.
     """
 
     def __init__(
@@ -71,10 +77,14 @@ class Generation(Iterator[Chunk]):
         options: SamplingOptions,
         *,
         ignore_start_text: str = "",
+        response_format: ResponseFormat | None = None,
         abort: Abort | None = None,
         wait: bool = True,
     ) -> None:
         self._turn = turns_of(llama).turn(wait=wait)
+        self._format = response_format
+        if response_format is not None:
+            options = response_format.applied_to(options)
         self._evaluator = Evaluator(llama, options, self._turn)
         self.prompt_ids = tuple(prompt_ids)
         self._n_most = _room(self.prompt_ids, llama, options)
@@ -112,6 +122,14 @@ class Generation(Iterator[Chunk]):
             raise ModelError("result: the answer hasn't ended. Iterate over it to its end, or close it.")
         return self._result
 
+    @property
+    def partial_value(self) -> Any:
+        """What the answer says so far in the response format; see `ResponseFormat.partial_value`.
+
+        None without one. The validated value is `result.value`.
+        """
+        return self._format and self._format.partial_value("".join(self._texts))
+
     def _run(self) -> Generator[Chunk, None, None]:
         try:
             with self._turn.taken(self._aborted):
@@ -121,6 +139,8 @@ class Generation(Iterator[Chunk]):
             if tail or self._n_given_ids < len(self._token_ids):
                 yield self._chunk(tail)
             self._finish(self._reason())
+            if self._format is not None:
+                self._result = replace(self.result, value=self._format.value_of(self.result))
         finally:
             self._finish("abort")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -13,11 +13,12 @@ import llama_cpp
 from llama_cpp.llama_chat_format import LlamaChatCompletionHandlerRegistry
 
 from chatwrap.chat.functions import ChatModelFunctions
-from chatwrap.chat.openai import functions_from_openai, history_from_openai
+from chatwrap.chat.openai import functions_from_openai, history_from_openai, response_schema_from_openai
 from chatwrap.engine.generate import Generation, GenerationResult
 from chatwrap.engine.model import ChatWrapperLike, Model, load_wrapper
 from chatwrap.engine.sampling import SamplingOptions
 from chatwrap.errors import ContextOverflowError, Fault, OptionError, UnknownNameError
+from chatwrap.grammar.grammar import Grammar
 from chatwrap.wrapper.base import ChatWrapper
 
 _SAMPLING: Final = (
@@ -37,7 +38,7 @@ _SAMPLING: Final = (
     "grammar",
     "logits_processor",
 )
-_OTHERS: Final = ("model", "functions", "tools", "max_tokens", "logit_bias")
+_OTHERS: Final = ("model", "functions", "tools", "max_tokens", "logit_bias", "response_format")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,6 @@ _NO_FORCED_CALL: Final = _Restricted(
 _RESTRICTED: Final[Mapping[str, _Restricted]] = {
     "tool_choice": _NO_FORCED_CALL,
     "function_call": _NO_FORCED_CALL,
-    "response_format": _Restricted((None, {"type": "text"}), "Give a grammar instead."),
     "logprobs": _Restricted((None, False), "Log probabilities aren't given."),
     "top_logprobs": _Restricted((None, 0), "Log probabilities aren't given."),
     "tfs_z": _Restricted((None, 1), "llama.cpp has no tail-free sampling any more. Leave it out."),
@@ -84,6 +84,8 @@ class LlamaCppHandler:
         """A ``chat.completion``, or with `stream` its ``chat.completion.chunk`` objects."""
         functions = _functions(arguments)
         options = _options(arguments)
+        if schema_grammar := _schema_grammar(arguments):
+            options = _under(schema_grammar, options, functions)
         model = Model(llama, self._wrappers.get(llama, self.chat_wrapper))
         self._wrappers[llama] = model.chat_wrapper
         try:
@@ -201,6 +203,27 @@ def _options(arguments: Mapping[str, Any]) -> SamplingOptions:
         max_tokens=_max_tokens(arguments.get("max_tokens")),
         logit_bias=_logit_bias(arguments.get("logit_bias") or {}),
     )
+
+
+def _schema_grammar(arguments: Mapping[str, Any]) -> Grammar | None:
+    """The grammar of a response format, in which objects have the properties they name and no others.
+
+    Raises `SchemaError` for a schema that can't be enforced.
+    """
+    schema = response_schema_from_openai(arguments.get("response_format"))
+    return None if schema is None else Grammar.from_json_schema(schema, closed=True)
+
+
+def _under(
+    grammar: Grammar, options: SamplingOptions, functions: ChatModelFunctions | None
+) -> SamplingOptions:
+    """`options` with a response format's grammar, which leaves no room for calls or another grammar."""
+    if functions:
+        remedy = "Give one of them, or the tool choice 'none'."
+        raise OptionError.of("response_format", "given together with functions to call.", remedy)
+    if options.grammar is not None:
+        raise OptionError.of("response_format", "given together with a grammar.", "Give one of them.")
+    return replace(options, grammar=grammar)
 
 
 def _max_tokens(value: Any) -> Any:

@@ -9,9 +9,7 @@ import secrets
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from threading import Lock
 from typing import Any, Final, Self, TypeAlias
-from weakref import WeakKeyDictionary
 
 import llama_cpp
 
@@ -20,8 +18,18 @@ from chatwrap.chat.history import HistoryLike
 from chatwrap.chat.text import LlamaText
 from chatwrap.engine.evaluate import check_open, context_size
 from chatwrap.engine.generate import Abort, Generation, GenerationResult
+from chatwrap.engine.response_format import ResponseFormat, ResponseFormatLike
 from chatwrap.engine.sampling import SEEDS, NumberRange, SamplingOptions, sampling_options, seed_bits
-from chatwrap.engine.vocabulary import Vocabulary, captured_log, check_gguf, load_vocabulary, log_reason
+from chatwrap.engine.vocabulary import (
+    CUT_SHORT,
+    Vocabulary,
+    captured_log,
+    check_gguf,
+    is_about_file,
+    load_vocabulary,
+    log_reason,
+    vocabulary_of,
+)
 from chatwrap.errors import ContextOverflowError, ModelError, OptionError, UnknownNameError
 from chatwrap.models import find_model
 from chatwrap.output.stop import StopDetector
@@ -73,7 +81,7 @@ class Model:
     def vocabulary(self) -> Vocabulary:
         """The model's tokenizer. Raises `ModelError` once the model is closed, as all else does."""
         check_open(self.llama)
-        return _vocabulary_of(self.llama)
+        return vocabulary_of(self.llama)
 
     @property
     def name(self) -> str:
@@ -119,20 +127,27 @@ class Model:
         functions: FunctionsLike | None = None,
         document_function_params: bool = True,
         options: SamplingOptions | None = None,
+        response_format: ResponseFormatLike | None = None,
         abort: Abort | None = None,
         wait: bool = True,
         **changes: Any,
     ) -> Generation:
         """The model's answer to a history, as an iterator of chunks with a `result` after its end.
 
-        `changes` are fields of `SamplingOptions` by name. What is wrong with the history, the options
-        or the prompt's length is raised at once; see `Generation` for the rest.
+        `response_format` is what the answer has to be: a JSON Schema or a type, closed (an object has
+        no properties but those named), a `Grammar`, or a `ResponseFormat` with options of its own. The
+        answer's value is `result.value`; functions are documented but can't be called then. `changes`
+        are fields of `SamplingOptions` by name.
+
+        What is wrong with the history, the options, the response format or the prompt's length is
+        raised at once; see `Generation` for the rest.
         """
+        form = None if response_format is None else ResponseFormat.of(response_format)
         state = self.context_state(
             history, functions=functions, document_function_params=document_function_params
         )
         chosen = sampling_options(options, changes)
-        return self.answer(state, options=chosen, abort=abort, wait=wait)
+        return self.answer(state, options=chosen, response_format=form, abort=abort, wait=wait)
 
     def complete(self, history: HistoryLike, **options: Any) -> GenerationResult:
         """The model's whole answer; takes what `generate` takes."""
@@ -146,6 +161,7 @@ class Model:
         state: ContextState,
         *,
         options: SamplingOptions,
+        response_format: ResponseFormat | None = None,
         prompt_ids: Sequence[int] | None = None,
         abort: Abort | None = None,
         wait: bool = True,
@@ -161,6 +177,7 @@ class Model:
             detector,
             options,
             ignore_start_text=state.ignore_start_text,
+            response_format=response_format,
             abort=abort,
             wait=wait,
         )
@@ -262,6 +279,7 @@ def _load(path: Path, options: Mapping[str, Any], *, verbose: bool) -> llama_cpp
             raise OptionError.of("load_model", f"llama_cpp.Llama refuses an option: {error}.") from error
         except (ValueError, RuntimeError, MemoryError, OSError) as error:
             reason = log_reason(lines) if lines else f"{error or type(error).__name__}."
+            reason += f" {CUT_SHORT}" if is_about_file(lines) else ""
             raise ModelError(f"{path}: llama.cpp can't load it: {reason}") from error
 
 
@@ -273,15 +291,3 @@ def _log(*, verbose: bool) -> Iterator[list[str]]:
         return
     with captured_log() as lines:
         yield lines
-
-
-_vocabularies: WeakKeyDictionary[llama_cpp.Llama, Vocabulary] = WeakKeyDictionary()
-_vocabularies_lock = Lock()
-
-
-def _vocabulary_of(llama: llama_cpp.Llama) -> Vocabulary:
-    """A model's vocabulary, made once. It keeps the weights alive but not the `Llama` (its key here)."""
-    with _vocabularies_lock:
-        if llama not in _vocabularies:
-            _vocabularies[llama] = Vocabulary(llama.model, llama._model)
-        return _vocabularies[llama]

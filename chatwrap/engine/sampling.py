@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, TypeAlias
 
 from chatwrap.errors import Fault, OptionError, UnknownNameError
+from chatwrap.grammar.grammar import Grammar
 
 LogitsProcessor: TypeAlias = Callable[[Any, Any], Any]
 """``(input_ids, logits) -> logits``, numpy arrays of the ids so far and of one logit a token."""
@@ -75,7 +76,8 @@ class SamplingOptions:
     the model's own random numbers, -1 asks for fresh ones; a seed repeats an answer exactly only where
     as much of the prompt is evaluated anew, since llama.cpp rounds by batch size. `max_tokens` None
     means as many as the context holds. `stop` adds strings to the chat format's own stop triggers.
-    `logit_bias` adds to the logits of token ids. `grammar` is GBNF text or a `llama_cpp.LlamaGrammar`.
+    `logit_bias` adds to the logits of token ids. `grammar` is a `Grammar`, GBNF text or a
+    `llama_cpp.LlamaGrammar`; under it no control token is sampled but one that ends the answer.
     `logits_processor` is one ``(input_ids, logits) -> logits`` or several; an error it raises ends the
     answer.
 
@@ -116,9 +118,8 @@ class SamplingOptions:
         if not all(isinstance(text, str) for text in self._stop_values()):
             yield Fault("stop", f"must be a string or a list of strings, not {self.stop!r}.")
         yield from _bias_faults(self.logit_bias)
-        grammar_text = getattr(self.grammar, "_grammar", self.grammar)
-        if grammar_text is not None and not isinstance(grammar_text, str):
-            yield Fault("grammar", f"must be GBNF text or a LlamaGrammar, not {self.grammar!r}.")
+        if not isinstance(getattr(self.grammar, "_grammar", self.grammar), Grammar | str | None):
+            yield Fault("grammar", f"must be a Grammar, GBNF text or a LlamaGrammar, not {self.grammar!r}.")
         for processor in self.logits_processors:
             if not callable(processor):
                 yield Fault("logits_processor", f"must be callable, not {processor!r}.")
@@ -134,10 +135,14 @@ class SamplingOptions:
         return self._stop_values()
 
     @property
-    def grammar_text(self) -> str | None:
-        """The grammar as GBNF text, None without one."""
-        text: str | None = getattr(self.grammar, "_grammar", self.grammar)
-        return text
+    def checked_grammar(self) -> Grammar | None:
+        """The grammar, known to do llama.cpp no harm; None without one.
+
+        Raises `GrammarError` with line and column of all that is wrong.
+        """
+        if self.grammar is None or isinstance(self.grammar, Grammar):
+            return self.grammar
+        return Grammar.from_gbnf(getattr(self.grammar, "_grammar", self.grammar), name="grammar")
 
     @property
     def seed_bits(self) -> int | None:

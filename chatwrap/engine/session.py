@@ -7,7 +7,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, overload
 
 from chatwrap.chat.functions import FunctionsLike
 from chatwrap.chat.history import (
@@ -23,6 +23,7 @@ from chatwrap.chat.text import LlamaText
 from chatwrap.engine.generate import Abort, Generation, GenerationResult, is_aborted
 from chatwrap.engine.model import Model
 from chatwrap.engine.replay import Replay
+from chatwrap.engine.response_format import ResponseFormat, ResponseFormatLike
 from chatwrap.engine.sampling import SamplingOptions, sampling_options
 from chatwrap.errors import HistoryError, OptionError
 from chatwrap.files import read_text, write_text
@@ -96,26 +97,53 @@ class ChatSession:
         """Goes on from a saved history. Raises `FileError`, or `HistoryError` with every fault."""
         self._history = as_history(read_text(path), where=str(path))
 
-    def prompt(self, text: str, **options: Any) -> str:
-        """The model's answer to `text`; takes what `stream` takes."""
-        with self._lock:
-            return "".join(self.stream(text, **options))
+    @overload
+    def prompt(self, text: str, *, response_format: None = None, **options: Any) -> str: ...
+    @overload
+    def prompt(self, text: str, *, response_format: type[_T], **options: Any) -> _T: ...
+    @overload
+    def prompt(self, text: str, *, response_format: ResponseFormatLike, **options: Any) -> Any: ...
+    def prompt(self, text: str, *, response_format: ResponseFormatLike | None = None, **options: Any) -> Any:
+        """The model's answer to `text`; takes what `stream` takes.
 
-    def stream(
+        With a `response_format` it is the validated value: an object of the type, or a JSON value.
+        Raises `AnswerError` then for an answer that was cut short.
+        """
+        with self._lock:
+            turn = self._turn(text, response_format=response_format, **options)
+            answer = "".join(self._pieces(turn))
+            return answer if response_format is None else turn.generation.result.value
+
+    def stream(self, text: str, **options: Any) -> Generator[str, None, None]:
+        """The model's answer to `text`, piece by piece as it is certain.
+
+        Takes what `Model.generate` takes behind the history and raises what is wrong with it at once;
+        see `Generation` for what may be raised later.
+        """
+        return self._pieces(self._turn(text, **options))
+
+    def stream_values(
+        self, text: str, *, response_format: ResponseFormatLike, **options: Any
+    ) -> Generator[Any, None, None]:
+        """The answer in a response format, as far as it has come, each time that has changed.
+
+        The last value is the validated one, those before are plain JSON values, not validated; see
+        `ResponseFormat.partial_value`. Takes what `stream` takes.
+        """
+        return self._values(self._turn(text, response_format=response_format, **options))
+
+    def _turn(
         self,
         text: str,
         *,
         functions: FunctionsLike | None = None,
         document_function_params: bool = True,
         options: SamplingOptions | None = None,
+        response_format: ResponseFormatLike | None = None,
         abort: Abort | None = None,
         **changes: Any,
-    ) -> Generator[str, None, None]:
-        """The model's answer to `text`, piece by piece as it is certain.
-
-        `changes` are fields of `SamplingOptions` by name; see `Model.generate` for the rest and for
-        what is raised at once, and `Generation` for what may be raised later.
-        """
+    ) -> _Turn:
+        form = None if response_format is None else ResponseFormat.of(response_format)
         base, message = self._history, ChatUserMessage(text=text)
         state = self.model.context_state(
             (*base, message), functions=functions, document_function_params=document_function_params
@@ -123,8 +151,19 @@ class ChatSession:
         chosen = sampling_options(options, changes)
         self.model.check_length(state.context_text)
         ids = self._prompt_ids(state.context_text)
-        generation = self.model.answer(state, options=chosen, prompt_ids=ids, abort=abort)
-        return self._pieces(_Turn(base, message, state.context_text, generation))
+        generation = self.model.answer(
+            state, options=chosen, response_format=form, prompt_ids=ids, abort=abort
+        )
+        return _Turn(base, message, state.context_text, generation)
+
+    def _values(self, turn: _Turn) -> Generator[Any, None, None]:
+        last: Any = None
+        for _ in self._pieces(turn):
+            value = turn.generation.partial_value
+            if value != last:
+                yield value
+            last = value
+        yield turn.generation.result.value
 
     def _prompt_ids(self, text: LlamaText) -> list[int]:
         replayed = self._replay and self._replay.encode(text, self.model.vocabulary, self.model.encode)
@@ -153,7 +192,7 @@ class ChatSession:
         self._history = (*turn.base, turn.message, answer)
         self._replay = Replay.of(turn.prompt_text, turn.generation.prompt_ids, result, self.model.vocabulary)
 
-    async def aprompt(self, text: str, *, abort: Abort | None = None, **options: Any) -> str:
+    async def aprompt(self, text: str, *, abort: Abort | None = None, **options: Any) -> Any:
         """As `prompt`, on a worker thread. Cancelling the task aborts the answer and waits for that."""
         cancelled = threading.Event()
         stop = _either(cancelled, abort)

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, Self
+from weakref import WeakKeyDictionary
 
 import llama_cpp
 
@@ -116,6 +117,10 @@ class Vocabulary:
     def is_end_of_generation(self, token_id: int) -> bool:
         return bool(llama_cpp.llama_vocab_is_eog(self._vocab, token_id))
 
+    def grammar_sampler(self, gbnf: str) -> Any:
+        """A new native sampler for a grammar, a null pointer if llama.cpp can't read it."""
+        return llama_cpp.llama_sampler_init_grammar(self._vocab, encode_utf8(gbnf), b"root")
+
     def tokenize(self, text: str, *, special: bool = False) -> list[int]:
         """The ids of `text`, nothing added in front but the space that SPM vocabularies want.
 
@@ -153,6 +158,9 @@ class Vocabulary:
             capacity = -length
 
 
+CUT_SHORT: Final = "If the file was cut short, download it again."
+
+
 def load_vocabulary(path: str | Path) -> Vocabulary:
     """The vocabulary of a GGUF file, without its weights. Takes 0.03 to 1 s.
 
@@ -164,9 +172,20 @@ def load_vocabulary(path: str | Path) -> Vocabulary:
     with captured_log() as log:
         model = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
     if not model:
-        remedy = "If the file was cut short, download it again."
-        raise ModelError(f"{path}: llama.cpp can't load it: {log_reason(log)} {remedy}")
+        raise ModelError(f"{path}: llama.cpp can't load it: {log_reason(log)} {CUT_SHORT}")
     return Vocabulary(model, _NativeModel(model))
+
+
+_vocabularies: WeakKeyDictionary[llama_cpp.Llama, Vocabulary] = WeakKeyDictionary()
+_vocabularies_lock = threading.Lock()
+
+
+def vocabulary_of(llama: llama_cpp.Llama) -> Vocabulary:
+    """A model's vocabulary, made once. It keeps the weights alive but not the `Llama` (its key here)."""
+    with _vocabularies_lock:
+        if llama not in _vocabularies:
+            _vocabularies[llama] = Vocabulary(llama.model, llama._model)
+        return _vocabularies[llama]
 
 
 class _NativeModel:
@@ -226,6 +245,11 @@ def log_reason(lines: list[str]) -> str:
     """llama.cpp's own reason for a failure, from the lines it logged."""
     told = [line for line in lines if line]
     return f"{told[0].rstrip('.')}." if told else "it gives no reason."
+
+
+def is_about_file(lines: list[str]) -> bool:
+    """Whether llama.cpp complains of the file, rather than of memory or options."""
+    return any("gguf_init" in line or "corrupted or incomplete" in line for line in lines)
 
 
 def _grown_text(read: Any, model: Any, index: int) -> str:

@@ -9,9 +9,12 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from chatwrap.chat.functions import FunctionsLike, as_functions
+from chatwrap.chat.syntax import ChatWrapperSettings
 from chatwrap.errors import GrammarError, SchemaError, UnknownNameError
 from chatwrap.files import data_path, read_text
 from chatwrap.grammar.automaton import of_words
+from chatwrap.grammar.calls import convert_calls
 from chatwrap.grammar.gbnf import GrammarTree
 from chatwrap.grammar.matcher import Matcher
 from chatwrap.grammar.reader import read
@@ -119,6 +122,36 @@ class Grammar:
         book = RuleBook()
         book.rules["root"] = book.plain_text(of_words(choices))
         return cls(_checked(book.tree()))
+
+    @classmethod
+    def from_functions(
+        cls,
+        functions: FunctionsLike,
+        settings: ChatWrapperSettings | None = None,
+        *,
+        name: str | None = None,
+        max_calls: int = 16,
+        unsupported: Literal["error", "relax"] = "error",
+        closed: bool = True,
+        whitespace: Whitespace = "flexible",
+        timeout_s: float = 5.0,
+    ) -> Grammar:
+        """Calls of the functions as a chat format writes them (`settings` of its chat wrapper).
+
+        A call is required: of any of the functions, or of the one called `name`. Where the format has
+        parallel calls, up to `max_calls` come together. The other options are those of
+        `from_json_schema` for each function's parameters, closed by default.
+
+        Raises what `convert_calls` does.
+
+        >>> now = Grammar.from_functions({"now": {"params": {"properties": {"zone": {"type": "null"}}}}})
+        >>> now.accepts('||call: now({"zone": null})'), now.accepts('||call: then({})')
+        (True, False)
+        """
+        syntax = (settings or ChatWrapperSettings()).functions
+        options = Options(unsupported, closed, whitespace=whitespace, timeout_s=timeout_s)
+        tree, report = convert_calls(as_functions(functions), syntax, options, name=name, max_calls=max_calls)
+        return cls(_checked(tree), report=report)
 
     @cached_property
     def gbnf(self) -> str:

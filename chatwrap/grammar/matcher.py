@@ -135,6 +135,11 @@ class Matcher:
         return _EMPTY_STACK in self._stacks
 
     @property
+    def is_final(self) -> bool:
+        """Whether the text so far is a whole match that nothing can be added to."""
+        return self._stacks == {_EMPTY_STACK}
+
+    @property
     def is_possible(self) -> bool:
         """Whether the text so far is the start of some match, or one itself."""
         return bool(self._stacks)

@@ -13,6 +13,7 @@ from chatwrap.chat.history import (
     ChatHistoryItem,
     ChatModelFunctionCall,
     ChatModelResponse,
+    ChatModelSegment,
     ChatSystemMessage,
     ChatUserMessage,
     HistoryLike,
@@ -22,6 +23,7 @@ from chatwrap.chat.history import (
 from chatwrap.chat.json_text import dump_json
 from chatwrap.chat.syntax import ChatWrapperSettings, Slot, SlottedText, as_slotted
 from chatwrap.chat.text import LlamaText, LlamaTextInput, SpecialTokensText
+from chatwrap.errors import Fault, HistoryError
 from chatwrap.wrapper.document import typescript_signatures
 from chatwrap.wrapper.response import ResponseWriter
 
@@ -70,7 +72,7 @@ class ChatWrapper:
     @property
     def control_texts(self) -> frozenset[str]:
         """Every text that this format may write as control text; see `encode`'s `control_texts`."""
-        return frozenset(_control_texts(self.settings))
+        return frozenset(filter(None, _control_texts(self.settings)))
 
     def generate_context_state(
         self,
@@ -169,14 +171,13 @@ class ChatWrapper:
         use_raw_call: bool = True,  # noqa: FBT001, FBT002 - the peers' signature
     ) -> LlamaText:
         """The text of a model item. With `use_raw_call`, calls and segments are put back as sampled."""
-        (item,) = as_history([{"type": "model", "response": model_response}], where="model_response")
-        assert isinstance(item, ChatModelResponse)
+        parts = _read_parts(model_response, where="model_response")
         writer = ResponseWriter(
             segments=self.settings.segments,
             write_calls=lambda calls: self.generate_function_calls_and_results(calls, use_raw_call),
             use_raw=use_raw_call,
         )
-        return writer.write(item.response)
+        return writer.write(parts)
 
     def generate_available_functions_system_text(
         self,
@@ -222,14 +223,29 @@ class ChatWrapper:
         return (ChatSystemMessage(text=LlamaText(text)),)
 
 
+def _read_parts(parts: Sequence[ResponsePart | Mapping[str, Any]], *, where: str) -> tuple[ResponsePart, ...]:
+    """Parts of a model item, read from their JSON form unless they are values already."""
+    if all(isinstance(part, str | ChatModelFunctionCall | ChatModelSegment) for part in parts):
+        return tuple(parts)  # type: ignore[arg-type]
+    (item,) = as_history([{"type": "model", "response": parts}], where=where)
+    assert isinstance(item, ChatModelResponse)
+    return item.response
+
+
 def _read_calls(
     calls: Sequence[ChatModelFunctionCall | Mapping[str, Any]],
 ) -> tuple[ChatModelFunctionCall, ...]:
     if all(isinstance(call, ChatModelFunctionCall) for call in calls):
         return tuple(calls)  # type: ignore[arg-type]
-    (item,) = as_history([{"type": "model", "response": calls}], where="function_calls")
-    assert isinstance(item, ChatModelResponse)
-    return tuple(part for part in item.response if isinstance(part, ChatModelFunctionCall))
+    parts = _read_parts(calls, where="function_calls")
+    faults = [
+        Fault(f"function_calls[{index}]", f"not a function call, but {part!r}.")
+        for index, part in enumerate(parts)
+        if not isinstance(part, ChatModelFunctionCall)
+    ]
+    if faults:
+        raise HistoryError(faults)
+    return tuple(part for part in parts if isinstance(part, ChatModelFunctionCall))
 
 
 def _plain(text: str | LlamaText | SlottedText) -> LlamaText:

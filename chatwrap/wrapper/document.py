@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import unquote
 
 from chatwrap.chat.functions import ChatModelFunctions
 from chatwrap.chat.json_text import dump_json
@@ -65,14 +67,22 @@ def typescript_type(schema: Any, root: Any = None, depth: int = 0) -> str:
     if "const" in schema:
         return dump_json(schema["const"])
     if isinstance(schema.get("enum"), list):
-        return " | ".join(map(dump_json, schema["enum"]))
+        return " | ".join(map(dump_json, schema["enum"])) or "any"
     for keyword, sign in (("anyOf", " | "), ("oneOf", " | "), ("allOf", " & ")):
         if isinstance(schema.get(keyword), list) and schema[keyword]:
             members = [typescript_type(member, root, depth + 1) for member in schema[keyword]]
-            return sign.join(dict.fromkeys(members))
+            return sign.join(dict.fromkeys(members if sign == " | " else map(_grouped, members)))
     kinds = schema.get("type", "object" if "properties" in schema else None)
     names = kinds if isinstance(kinds, list) else [kinds]
-    return " | ".join(_named(str(name), schema, root, depth) for name in names)
+    return " | ".join(_named(str(name), schema, root, depth) for name in names) or "any"
+
+
+def _grouped(kind: str) -> str:
+    """`kind` in parentheses if it is a union, not counting those inside braces."""
+    outside = kind
+    while (shorter := re.sub(r"\{[^{}]*\}", "", outside)) != outside:
+        outside = shorter
+    return f"({kind})" if " | " in outside else kind
 
 
 def _named(name: str, schema: Mapping[str, Any], root: Any, depth: int) -> str:
@@ -106,8 +116,8 @@ def _object(schema: Mapping[str, Any], root: Any, depth: int) -> str:
         )
     if not any("\n" in member for member in members):
         return "{" + ", ".join(members) + "}"
-    body = ",\n".join(members).replace("\n", "\n    ").lstrip()
-    return "{\n    " + body + "\n}"
+    body = textwrap.indent(",\n".join(members).lstrip(), "    ")
+    return "{\n" + body + "\n}"
 
 
 def _property(name: str, schema: Any, is_required: bool, root: Any, depth: int) -> str:  # noqa: FBT001
@@ -115,14 +125,21 @@ def _property(name: str, schema: Any, is_required: bool, root: Any, depth: int) 
     line = f"{key}{'' if is_required else '?'}: {typescript_type(schema, root, depth + 1)}"
     if not isinstance(schema, Mapping):
         return line
-    bounds = [f"{words}: {schema[keyword]}" for keyword, words in _BOUNDS.items() if keyword in schema]
+    bounds = [f"{words}: {_plain(schema[key])}" for key, words in _BOUNDS.items() if key in schema]
     described = str(schema["description"]) if schema.get("description") else ""
     notes = "\n".join(filter(None, [described, ", ".join(bounds)]))
     return f"\n{_comment(notes)}{line}" if notes else line
 
 
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else dump_json(value)
+
+
 def _comment(text: str | None) -> str:
-    return "".join(f"// {line}\n" for line in text.split("\n")) if text and text.strip() else ""
+    """`text` as comment lines: whatever Unicode or a model takes for the end of a line gets its own."""
+    return (
+        "".join(f"// {line}".rstrip() + "\n" for line in text.splitlines()) if text and text.strip() else ""
+    )
 
 
 def _referred(reference: Any, root: Any) -> Any:
@@ -130,7 +147,10 @@ def _referred(reference: Any, root: Any) -> Any:
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
     target = root
-    for step in reference.lstrip("#/").split("/") if len(reference) > 1 else []:
+    for step in unquote(reference).lstrip("#/").split("/") if len(reference) > 1 else []:
         key = step.replace("~1", "/").replace("~0", "~")
-        target = target.get(key) if isinstance(target, Mapping) else None
+        if isinstance(target, list) and key.isascii() and key.isdigit():
+            target = target[int(key)] if int(key) < len(target) else None
+        else:
+            target = target.get(key) if isinstance(target, Mapping) else None
     return target

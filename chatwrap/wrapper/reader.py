@@ -129,6 +129,12 @@ class TemplateReader:
             reiterate_stack_after_function_calls=given.get("reiterate_stack_after_function_calls") is True,
         )
 
+    def flag(self, value: object, where: str) -> bool:
+        """An option that is on or off."""
+        if not isinstance(value, bool):
+            self.faults.append(Fault(where, f"must be true or false, not {value!r}."))
+        return value is True
+
     def _segment(self, given: Mapping[str, Any], key: str, *, reopen: bool) -> SegmentSyntax | None:
         text = self._split(given[key], _SEGMENT_RULES, f"segments.{key}") if key in given else None
         if not text:

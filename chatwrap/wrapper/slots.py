@@ -153,7 +153,7 @@ def _stranger_faults(
 ) -> list[Fault]:
     """Slots that belong elsewhere and misspelt ones: they would reach the model as text."""
     faults = []
-    known = [str(slot) for slot in slots]
+    known = {_folded(slot): slot for slot in slots}
     for match in pattern.finditer(template):
         name = match[1]
         if name in slots:
@@ -161,10 +161,14 @@ def _stranger_faults(
         if name in set(Slot):
             allowed = ", ".join(mark.format(slot) for slot in sorted(slots))
             faults.append(Fault(where, f"{match[0]} has no place in {template!r}.", f"Here stand {allowed}."))
-        elif close := difflib.get_close_matches(name, known, n=1, cutoff=0.7):
-            remedy = f"Did you mean {mark.format(close[0])}?"
+        elif close := difflib.get_close_matches(_folded(name), known, n=1, cutoff=0.7):
+            remedy = f"Did you mean {mark.format(known[close[0]])}?"
             faults.append(Fault(where, f"no slot {match[0]} in {template!r}.", remedy))
     return faults
+
+
+def _folded(name: str) -> str:
+    return name.casefold().replace("_", "")
 
 
 def _neighbour_faults(

@@ -64,11 +64,14 @@ class TemplateChatWrapper(ChatWrapper):
         self._history = reader.history(history_template)
         functions = reader.functions(function_call_message_template)
         read_segments = reader.segments(segments)
+        joins = reader.flag(
+            join_adjacent_messages_of_the_same_type, "join_adjacent_messages_of_the_same_type"
+        )
         if reader.faults:
             raise TemplateError(reader.faults)
         self.template = template
         self.history_template = MappingProxyType(dict(history_template))
-        self.join_adjacent_messages_of_the_same_type = join_adjacent_messages_of_the_same_type
+        self.join_adjacent_messages_of_the_same_type = joins
         self.settings = replace(
             ChatWrapper.default_settings,
             functions=functions or ChatWrapper.default_settings.functions,

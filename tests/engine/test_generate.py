@@ -210,13 +210,31 @@ def test_a_grammar_is_followed_even_against_endless_biases(model: Model) -> None
     assert greedy(model, grammar=grammar, logit_bias=everything) in ("Rome", "Paris")
 
 
-@pytest.mark.parametrize("grammar", ["", "root ::= (", 'start ::= "a"', "root ::= root"])
+@pytest.mark.parametrize(
+    ("grammar", "message"),
+    [
+        ("", "grammar: no rule is named 'root'. Name the rule that matches everything 'root'."),
+        (
+            "root ::= (",
+            "grammar:1:11: expected ')' for the '(' at character 10, found the end.\n"
+            "  root ::= (\n            ^",
+        ),
+        ('start ::= "a"', "grammar: no rule is named 'root'. Name the rule that matches everything 'root'."),
+    ],
+)
 def test_an_unreadable_grammar_is_refused(
-    model: Model, grammar: str, capfd: pytest.CaptureFixture[str]
+    model: Model, grammar: str, message: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(GrammarError) as error:
         greedy(model, grammar=grammar)
-    assert str(error.value) == "grammar: llama.cpp can't read it. Give GBNF with a rule named root."
+    assert str(error.value) == message
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_grammar_that_would_end_the_process_is_refused(model: Model) -> None:
+    for harmful in ("root ::= root", "root ::= " + "(" * 60_000 + '"a"' + ")" * 60_000):
+        with pytest.raises(GrammarError):
+            greedy(model, grammar=harmful)
 
 
 def test_a_bias_beyond_the_vocabulary_is_refused(model: Model) -> None:

@@ -129,8 +129,7 @@ def test_tools_are_documented_unless_they_are_not_to_be_used(llama: llama_cpp.Ll
         ),
         ({"tools": [TOOL], "functions": [TOOL]}, "functions: given together with tools. Give tools alone."),
         (
-            {"response_format": {"type": "json_object"}, "logprobs": True, "top_logprobs": 2, "tfs_z": 0.5},
-            "response_format: {'type': 'json_object'} can't be followed. Give a grammar instead.\n"
+            {"logprobs": True, "top_logprobs": 2, "tfs_z": 0.5},
             "logprobs: True can't be followed. Log probabilities aren't given.\n"
             "top_logprobs: 2 can't be followed. Log probabilities aren't given.\n"
             "tfs_z: 0.5 can't be followed. llama.cpp has no tail-free sampling any more. Leave it out.",

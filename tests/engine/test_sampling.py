@@ -36,7 +36,7 @@ def test_all_faults_are_reported_together() -> None:
         ({"stop": [1]}, "stop: must be a string or a list of strings, not [1]."),
         ({"stop": 1}, "stop: must be a string or a list of strings, not 1."),
         ({"repeat_penalty": 0}, "repeat_penalty: must be a number above 0, not 0."),
-        ({"grammar": 5}, "grammar: must be GBNF text or a LlamaGrammar, not 5."),
+        ({"grammar": 5}, "grammar: must be a Grammar, GBNF text or a LlamaGrammar, not 5."),
         ({"logits_processor": [5]}, "logits_processor: must be callable, not 5."),
         ({"logit_bias": [5]}, "logit_bias: must map token ids to numbers, not [5]."),
         ({"logit_bias": {"a": 1}}, "logit_bias: must have token ids as keys, not 'a'."),

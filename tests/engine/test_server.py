@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import sys
@@ -91,10 +92,17 @@ def test_a_stream_that_is_left_frees_the_model(client: openai.OpenAI) -> None:
     assert ask(client).choices[0].message.content == ANSWER
 
 
+def test_a_schema_is_followed(client: openai.OpenAI) -> None:
+    schema = {"type": "object", "properties": {"n": {"enum": [7]}}, "required": ["n"]}
+    answer = ask(client, response_format={"type": "json_object", "schema": schema})
+    assert json.loads(answer.choices[0].message.content or "") == {"n": 7}
+
+
 def test_faults_are_error_responses(client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError) as overflow:
         ask(client, "word " * 600)
     assert overflow.value.code == "context_length_exceeded"
-    with pytest.raises(openai.InternalServerError, match=r"response_format: .* can't be followed"):
-        ask(client, response_format={"type": "json_object"})
+    unsatisfiable = {"type": "json_object", "schema": {"type": "integer", "enum": ["a"]}}
+    with pytest.raises(openai.InternalServerError, match="no value satisfies this schema"):
+        ask(client, response_format=unsatisfiable)
     assert ask(client).choices[0].message.content == ANSWER
