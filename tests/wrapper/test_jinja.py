@@ -92,6 +92,9 @@ EXPRESSIONS = [
     "{{ 'yes' if '</think>' in m else 'no' }}{{ m.startswith('a') }}{{ m == m|string }}",
     "{{ m|default('<|d|>') }}{{ nothing|default(m) }}",
     "{{ ['b', m]|sort|join }}{{ [m, m]|unique|list|length }}{{ [{'c': m}]|map(attribute='c')|join(',') }}",
+    "{{ '<f>' + m|safe + '<|a|>' + m }}{{ m|safe|trim + m }}{{ (m|safe)[1:] ~ m }}{{ '<b>'|safe + m }}",
+    "{{ '<f>' + m|e + '<|a|>' + m }}{{ m|e|safe }}{{ m|safe|e }}{{ '<b>'|e + m }}{{ (m|safe) * 2 + '<' }}",
+    "{{ (m|safe).replace('x', '<') }}{{ (', <'|safe).join([m, '<']) }}{{ (m|safe)|upper + '&' }}",
     "{{ m|e }}{{ m|escape }}{{ m|striptags }}{{ m|urlize }}{{ m|forceescape }}",
 ]
 
