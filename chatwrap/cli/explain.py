@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
 from chatwrap.chat.json_text import dump_json
+from chatwrap.cli.streams import printable_json
 from chatwrap.cli.subjects import is_template, open_vocabulary
 from chatwrap.errors import DefinitionError
 from chatwrap.files import read_text
@@ -39,7 +39,7 @@ def explain(
     resolution = resolve(facts, chat_format)
     own = _own_template(facts)
     if as_json:
-        print(json.dumps(_as_json(resolution, own), ensure_ascii=False, indent=2))
+        print(printable_json(_as_json(resolution, own), indent=2))
         return
     print(f"{source}: {resolution.wrapper.wrapper_name}")
     for number, step in enumerate(resolution.steps, start=1):
@@ -55,6 +55,9 @@ def _facts(source: str, model: str | None) -> ModelFacts:
     """What there is to go by. A name that leads to no file is looked at as a name."""
     if is_template(source):
         return ModelFacts({TEMPLATE_KEY: read_text(source)}, open_vocabulary(model), Path(source).name)
+    from chatwrap.engine.build import require_llama_cpp
+
+    require_llama_cpp()
     from chatwrap.engine.resolve import facts_of
 
     return facts_of(source)

@@ -22,6 +22,7 @@ from chatwrap.models import default_model, find_model
 from chatwrap.tokens.encode import encode
 from chatwrap.wrapper.base import ChatWrapper, ContextState
 from chatwrap.wrapper.definition import load_chat_wrapper
+from chatwrap.wrapper.jinja import JinjaTemplateChatWrapper
 
 if TYPE_CHECKING:
     from chatwrap.engine.vocabulary import Vocabulary
@@ -118,11 +119,13 @@ def _vocabulary(model: str) -> Vocabulary:
 
 
 def _wrapper(chat_format: str, vocabulary: Vocabulary | None) -> ChatWrapper:
+    """The format; a template's content is marked even where no token depends on it, to be seen."""
     if vocabulary is None:
         return load_chat_wrapper(chat_format)
     from chatwrap.engine.model import resolved_wrapper
 
-    return resolved_wrapper(chat_format, vocabulary)
+    wrapper = resolved_wrapper(chat_format, vocabulary)
+    return wrapper.marking() if isinstance(wrapper, JinjaTemplateChatWrapper) else wrapper
 
 
 def _as_json(

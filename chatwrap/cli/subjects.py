@@ -47,6 +47,9 @@ def open_vocabulary(model: str | None) -> Vocabulary | None:
     """The vocabulary of a model by file or name, read without its weights; None for None."""
     if model is None:
         return None
+    from chatwrap.engine.build import require_llama_cpp
+
+    require_llama_cpp()
     from chatwrap.engine.vocabulary import load_vocabulary
 
     return load_vocabulary(find_model(model))

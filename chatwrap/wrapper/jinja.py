@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import secrets
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -14,19 +14,15 @@ from typing import Any, Final
 from chatwrap.chat.functions import FunctionsLike, as_functions
 from chatwrap.chat.history import (
     ChatHistory,
-    ChatModelFunctionCall,
     ChatModelResponse,
-    ChatSystemMessage,
-    ChatUserMessage,
     HistoryLike,
     as_history,
 )
-from chatwrap.chat.json_text import dump_json
 from chatwrap.chat.openai import functions_to_openai
 from chatwrap.chat.syntax import ChatWrapperSettings, SegmentsSyntax
 from chatwrap.chat.text import LlamaText, SpecialToken, control
 from chatwrap.chat.tokenizer import Tokenizer
-from chatwrap.errors import Fault, HistoryError, OptionError
+from chatwrap.errors import HistoryError, OptionError
 from chatwrap.wrapper.base import ChatWrapper, ContextState
 from chatwrap.wrapper.content import Content, plain, to_llama_text
 from chatwrap.wrapper.jinja_environment import Clock
@@ -40,7 +36,8 @@ from chatwrap.wrapper.jinja_messages import (
 )
 from chatwrap.wrapper.jinja_template import ChatTemplate
 from chatwrap.wrapper.learned import LearnedSyntax, learn_syntax, written_result
-from chatwrap.wrapper.probe import Capabilities, Feature, Prober
+from chatwrap.wrapper.losses import Outline, check_losses
+from chatwrap.wrapper.probe import CALLED_TOOLS, OTHER_TOOLS, Capabilities, Feature, Prober, called_history
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +48,25 @@ class _Step:
     change: Callable[[ChatHistory], ChatHistory]
 
 
+# What a template can't express is said in words that are content in any format.
+_IN_WORDS: Final = ChatWrapper()
+
+
+def _calls_as_text(history: ChatHistory) -> ChatHistory:
+    return tuple(
+        ChatModelResponse(response=(str(_IN_WORDS.generate_model_response_text(item.response)),))
+        if isinstance(item, ChatModelResponse)
+        else item
+        for item in history
+    )
+
+
 _FOLD: Final = _Step("system: folded into the user message behind it.", fold_system)
 _MERGE: Final = _Step("neighbours of one role: merged.", merge_neighbours)
 _APART: Final = _Step("text before function calls: a message of its own.", set_text_apart)
 _ONE_BY_ONE: Final = _Step("parallel function calls: made one after the other.", split_calls)
+_AS_TEXT: Final = _Step("function calls: written in the default syntax as the model's text.", _calls_as_text)
+_CALL_ADAPTATIONS: Final = ((), (_APART,), (_ONE_BY_ONE,), (_APART, _ONE_BY_ONE), (_AS_TEXT,))
 _ALLOWED: Final[Mapping[bool | str, tuple[bool, ...]]] = {
     "auto": (False, True),
     True: (True,),
@@ -90,6 +102,9 @@ class JinjaTemplateChatWrapper(ChatWrapper):
     `additional_render_parameters` are variables for every render, keywords of `generate_context_state`
     for one; a variable that the template never reads is a warning.
 
+    Content that couldn't be taken for control text isn't told from it, since that would cost time and
+    change no token; with `always_mark` it is, for those who want to see.
+
     Raises `DefinitionError` for a template that can't be compiled, with line and column of the fault.
     """
 
@@ -106,6 +121,7 @@ class JinjaTemplateChatWrapper(ChatWrapper):
         convert_unsupported_system_messages_to_user_messages: bool | str = "auto",
         join_adjacent_messages_of_the_same_type: bool | str = "auto",
         additional_render_parameters: Mapping[str, Any] | None = None,
+        always_mark: bool = False,
         clock: Clock = datetime.now,
         name: str = "chat_template",
     ) -> None:
@@ -119,8 +135,15 @@ class JinjaTemplateChatWrapper(ChatWrapper):
             join_adjacent_messages_of_the_same_type, "join_adjacent_messages_of_the_same_type"
         )
         self.additional_render_parameters = dict(additional_render_parameters or {})
+        self.always_mark = always_mark
         self._kept_calls: dict[tuple[MessageShape, bool, bool], bool] = {}
         self._warn_of_unread(self.additional_render_parameters)
+
+    def marking(self) -> JinjaTemplateChatWrapper:
+        """This wrapper with `always_mark` on."""
+        twin = copy(self)
+        twin.always_mark = True
+        return twin
 
     @property
     def template(self) -> str:
@@ -202,7 +225,7 @@ class JinjaTemplateChatWrapper(ChatWrapper):
             if not functions:
                 raise
             changes = ["functions: the template can't express them; described in a system message."]
-            described = self.add_available_functions_system_message_to_history(
+            described = _IN_WORDS.add_available_functions_system_message_to_history(
                 history, functions, document_function_params
             )
             text = self._adapted(described, None, changes, template_variables)
@@ -219,53 +242,42 @@ class JinjaTemplateChatWrapper(ChatWrapper):
     ) -> LlamaText:
         """The text of the first adaptation of `history` that the template renders with nothing lost."""
         refusals: list[HistoryError] = []
-        for adaptation in self._adaptations(history):
-            adapted = history
-            for step in adaptation:
-                adapted = step.change(adapted)
-            for shape in self._shapes(adapted):
-                try:
-                    text = self._rendered(adapted, tools, shape, variables)
-                except HistoryError as error:
-                    refusals.append(error)
-                else:
-                    changes += [step.told for step in adaptation]
-                    return text
+        for of_calls in _CALL_ADAPTATIONS if Outline.of(history).has_calls else ((),):
+            called = _applied(of_calls, history)
+            outline = Outline.of(called)
+            shapes = self._shapes(outline, with_tools=bool(tools))
+            if not shapes:
+                refusals.append(
+                    HistoryError.of("history", "the template drops function calls or their results.")
+                )
+            for of_roles in self._role_adaptations(outline) if shapes else ():
+                adapted = _applied(of_roles, called)
+                for shape in shapes:
+                    try:
+                        text = self._rendered(adapted, tools, shape, variables)
+                    except HistoryError as error:
+                        refusals.append(error)
+                    else:
+                        changes += [step.told for step in (*of_calls, *of_roles)]
+                        return text
         raise refusals[0]
 
-    def _adaptations(self, history: ChatHistory) -> Iterator[tuple[_Step, ...]]:
+    def _role_adaptations(self, outline: Outline) -> Iterator[tuple[_Step, ...]]:
         """Which changes to try, the smallest first; what the options demand is in all of them."""
-        has_system = any(isinstance(item, ChatSystemMessage) for item in history)
-        folds = _ALLOWED[self.folds_system] if has_system else (False,)
-        for of_calls in self._call_adaptations if _has_calls(history) else ((),):
-            for merges in _ALLOWED[self.merges_neighbours]:
-                for fold in folds:
-                    yield (*of_calls, *((_FOLD,) if fold else ()), *((_MERGE,) if merges else ()))
+        for merges in _ALLOWED[self.merges_neighbours]:
+            for folds in _ALLOWED[self.folds_system] if outline.has_system else (False,):
+                yield (*((_FOLD,) if folds else ()), *((_MERGE,) if merges else ()))
 
-    @cached_property
-    def _call_adaptations(self) -> tuple[tuple[_Step, ...], ...]:
-        as_text = _Step("function calls: written as the model's text.", self._calls_as_text)
-        return ((), (_APART,), (_ONE_BY_ONE,), (_APART, _ONE_BY_ONE), (as_text,))
-
-    def _calls_as_text(self, history: ChatHistory) -> ChatHistory:
-        return tuple(
-            ChatModelResponse(response=(str(self.generate_model_response_text(item.response)),))
-            if isinstance(item, ChatModelResponse)
-            else item
-            for item in history
-        )
-
-    def _shapes(self, history: ChatHistory) -> list[MessageShape]:
-        """How to spell what templates disagree on; only histories with calls have more than one way."""
+    def _shapes(self, outline: Outline, *, with_tools: bool) -> tuple[MessageShape, ...]:
+        """How to spell what templates disagree on: with calls, in the ways in which calls aren't lost."""
         default = self._default_shape
-        if not _has_calls(history):
-            return [default, replace(default, content_parts=True)]
-        return [
-            default,
-            replace(default, null_content=True),
-            replace(default, arguments_as_text=True),
-            replace(default, arguments_as_text=True, null_content=True),
-        ]
+        if not outline.has_calls:
+            return default, replace(default, content_parts=True)
+        return tuple(
+            shape
+            for shape in self._prober.call_shapes()
+            if self._keeps_calls(shape, with_tools=with_tools, beside_text=outline.has_text_before_calls)
+        )
 
     def _rendered(
         self, history: ChatHistory, tools: Any, shape: MessageShape, variables: Mapping[str, Any]
@@ -284,59 +296,38 @@ class JinjaTemplateChatWrapper(ChatWrapper):
                     f"history[{len(history) - 1}]", "the template drops the last model message."
                 )
             text = text[: text.rindex(nonce)]
-        if _has_calls(history) and not self._keeps_calls(
-            shape, with_tools=bool(tools), beside_text=_has_calls(history, beside_text=True)
-        ):
-            raise HistoryError.of("history", "the template drops function calls or their results.")
-        self._check_losses(history, tools, text)
+        check_losses(history, tools, plain(text))
         return to_llama_text(text) if isinstance(text, Content) else control(text)
 
     def _render(self, messages: list[dict[str, Any]], tools: Any, **variables: Any) -> str:
         """The text, `tools` given as an empty list to templates that fail without any."""
         variables = {**self.additional_render_parameters, **variables}
+        marked = self.always_mark or None
         try:
-            return self._template.render(messages, tools, **variables)
+            return self._template.render(messages, tools, marked=marked, **variables)
         except HistoryError:
             if tools is not None or not self._template.reads_tools:
                 raise
-            return self._template.render(messages, [], **variables)
+            return self._template.render(messages, [], marked=marked, **variables)
 
     def _keeps_calls(self, shape: MessageShape, *, with_tools: bool, beside_text: bool) -> bool:
         """Whether the template writes calls spelled as `shape`, found by rendering one, once."""
         key = (shape, with_tools, beside_text)
-        if key in self._kept_calls:
-            return self._kept_calls[key]
-        marks = [f"x{secrets.token_hex(8)}" for _ in range(3)]
-        call = ChatModelFunctionCall(name=marks[0], arguments={"key": marks[1]}, result=marks[2])
-        asked = ChatUserMessage(text="Q")
-        response = ("T", call, "A") if beside_text else (call, "A")
-        probe = (asked, ChatModelResponse(response=response), asked)
-        tools = functions_to_openai({"other": {"description": "D"}}) if with_tools else None
-        try:
-            text = self._render(messages_of(probe, shape), tools)
-        except HistoryError:
-            return True  # the history at hand will tell
-        self._kept_calls[key] = all(mark in text for mark in marks)
+        if key not in self._kept_calls:
+            self._kept_calls[key] = any(
+                self._keeps_a_call(shape, tools, beside_text=beside_text)
+                for tools in ((OTHER_TOOLS, CALLED_TOOLS) if with_tools else (None,))
+            )
         return self._kept_calls[key]
 
-    def _check_losses(self, history: ChatHistory, tools: Any, text: str) -> None:
-        """Every text, call, result and function must be in the prompt; thoughts may be left out."""
-        prompt = plain(text)
-        lost = [
-            f"functions.{tool['function']['name']}"
-            for tool in tools or ()
-            if tool["function"]["name"] not in prompt
-        ]
-        n_seen: Counter[str] = Counter()
-        for where, wanted, is_model_text in _texts(history):
-            n_seen[wanted] += 1
-            if not _stands_in(prompt, wanted, n_seen[wanted], is_model_text=is_model_text):
-                lost.append(where)
-        if lost:
-            raise HistoryError(
-                Fault(where, "the template drops or edits it.", "Use another format, or leave it out.")
-                for where in lost
-            )
+    def _keeps_a_call(self, shape: MessageShape, tools: Any, *, beside_text: bool) -> bool:
+        """Whether a call's arguments and result get into the prompt, and its name unless `tools` has it."""
+        history, marks = called_history(beside_text=beside_text)
+        try:
+            text = self._render(messages_of(history, shape), tools)
+        except HistoryError:
+            return False
+        return all(mark in text for mark in marks)
 
     @cached_property
     def _stop_generation_triggers(self) -> tuple[LlamaText, ...]:
@@ -355,42 +346,13 @@ class JinjaTemplateChatWrapper(ChatWrapper):
         return eos, LlamaText(ending), control(ending)
 
 
+def _applied(steps: Iterable[_Step], history: ChatHistory) -> ChatHistory:
+    for step in steps:
+        history = step.change(history)
+    return history
+
+
 def _choice(value: bool | str, name: str) -> bool | str:  # noqa: FBT001
     if value not in (True, False, "auto"):
         raise OptionError.of(name, f"no choice {value!r}.", "Use 'auto', True or False.")
     return value
-
-
-def _stands_in(prompt: str, text: str, count: int, *, is_model_text: bool) -> bool:
-    """Whether the prompt has `text` `count` times: trimmed, as JSON, or a model's without its thought."""
-    if prompt.count(text.strip()) >= count or prompt.count(dump_json(text)[1:-1].strip()) >= count:
-        return True
-    return is_model_text and text.rpartition("</think>")[2].strip() in prompt
-
-
-def _has_calls(history: ChatHistory, *, beside_text: bool = False) -> bool:
-    """Whether there are function calls; with `beside_text`, ones that text stands right before."""
-    for item in history:
-        parts = item.response if isinstance(item, ChatModelResponse) else ()
-        for before, part in zip(("", *parts), parts, strict=False):
-            if isinstance(part, ChatModelFunctionCall) and (
-                not beside_text or (before and isinstance(before, str))
-            ):
-                return True
-    return False
-
-
-def _texts(history: ChatHistory) -> Iterator[tuple[str, str, bool]]:
-    """Where each text of a history stands, the text, and whether the model said it."""
-    for index, item in enumerate(history):
-        where = f"history[{index}]"
-        if not isinstance(item, ChatModelResponse):
-            yield where, str(item.text), False
-            continue
-        for number, part in enumerate(item.response):
-            if isinstance(part, str):
-                yield f"{where}.response[{number}]", part, True
-            elif isinstance(part, ChatModelFunctionCall):
-                yield f"{where}.response[{number}].name", part.name, False
-                if isinstance(part.result, str):
-                    yield f"{where}.response[{number}].result", part.result, False

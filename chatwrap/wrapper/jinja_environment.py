@@ -31,6 +31,7 @@ from chatwrap.wrapper.content import (
     without_masks,
     written,
 )
+from chatwrap.wrapper.markup import SafeContent, escaped, safe
 
 Clock = Callable[[], datetime]
 
@@ -157,8 +158,12 @@ def _fail_safe(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def filtered(*args: Any, **kwargs: Any) -> Any:
         if not holds_content([args, kwargs]):
-            return function(*args, **kwargs)
+            result = function(*args, **kwargs)
+            # Markup would take the mask off what it is joined with.
+            return safe(str(result)) if hasattr(result, "__html__") else result
         result = function(*map(without_masks, args), **{k: without_masks(v) for k, v in kwargs.items()})
+        if hasattr(result, "__html__"):
+            return SafeContent(str(result))
         return Content(str(result)) if isinstance(result, str) else result
 
     # Jinja passes its context or environment to functions that carry its mark.
@@ -187,10 +192,20 @@ def _same(value: Any) -> Any:
     return value if isinstance(value, str) else str(_marked_container(value))
 
 
+def _safe(value: Any) -> SafeContent:
+    return safe(_same(value))
+
+
+def _escape(value: Any) -> SafeContent:
+    return safe(escaped(_same(value)))
+
+
 _MARKING_FILTERS: Final = {
+    "e": _escape,
+    "escape": _escape,
     "join": _join,
     "replace": _replace,
-    "safe": _same,
+    "safe": _safe,
     "string": _same,
     "tojson": _to_json_content,
 }

@@ -117,7 +117,7 @@ class ChatTemplate:
         the template's own words if it refuses.
         """
         if marked is None:
-            marked = any(map(self._is_risky, messages)) or self._look_alikes.in_value(tools)
+            marked = self._look_alikes.in_messages(messages) or self._look_alikes.in_value(tools)
         template = self._marking if marked else self._plain
         context = {
             **self._special_texts,
@@ -128,10 +128,6 @@ class ChatTemplate:
             "add_generation_prompt": add_generation_prompt,
         }
         return self._run(template, context)
-
-    def _is_risky(self, message: Mapping[str, Any]) -> bool:
-        """Whether a message holds what could be taken for control text; its role is the format's own."""
-        return any(self._look_alikes.in_value(value) for key, value in message.items() if key != "role")
 
     def _functions_variables(self, tools: Any, *, marked: bool) -> dict[str, Any]:
         """What templates with variables of their own for functions and the date read (Firefunction)."""

@@ -10,6 +10,13 @@ _TAG_LIKE: Final = re.compile(
     r"[<\[][^<>\[\]\s]{1,60}[>\]]|[<\[][|｜/]|[|｜/][>\]]|^[^\w\s]?[\w/|｜]{1,40}[>\]]|[<\[][\w/|｜]{0,40}$"
 )
 _LONGEST_NAME: Final = 64
+_EDGES: Final = "<>[]|/｜ "
+# Words of OpenAI's messages and of JSON Schema, which stand in every message and every function.
+_WIRE_WORDS: Final = frozenset(
+    {"arguments", "array", "boolean", "content", "description", "enum", "function", "id", "integer"}
+    | {"items", "name", "null", "number", "object", "parameters", "properties", "required", "string"}
+    | {"text", "title", "type"}
+)
 
 
 class LookAlikes:
@@ -17,6 +24,7 @@ class LookAlikes:
 
     With the vocabulary's special token texts the answer follows from them; without, anything that
     looks like a tag counts. It errs on the side of yes: a yes only costs time. Linear in the text.
+    Words of the messages' own structure count only if a special token is just that word in brackets.
 
     >>> look_alikes = LookAlikes(["<|im_end|>", "</s>"])
     >>> [look_alikes.in_value(value) for value in ("a<|im_end|>", {"s": 1}, "a < b", ["|>", 3])]
@@ -28,6 +36,7 @@ class LookAlikes:
         self._joined = None if texts is None else "\0".join(texts)
         edges = None if texts is None else {text[:2] for text in texts} | {text[-2:] for text in texts}
         self._pattern = _TAG_LIKE if edges is None else _any_of(edges)
+        self._harmless = _WIRE_WORDS - {text.strip(_EDGES) for text in texts or ()}
         self._hints = "<[|｜>]" if edges is None else _hints(edges)
 
     def in_value(self, value: Any) -> bool:
@@ -41,12 +50,35 @@ class LookAlikes:
                 return any(map(self.in_value, value))
         return False
 
-    def _in_text(self, text: str) -> bool:
-        hinted = self._hints is None or any(hint in text for hint in self._hints)
-        if hinted and self._pattern.search(text) is not None:
+    def in_messages(self, messages: Iterable[Mapping[str, Any]]) -> bool:
+        """Whether a message holds such a string; its role is the format's own."""
+        values = [value for message in messages for key, value in message.items() if key != "role"]
+        texts = [value for value in values if type(value) is str]
+        if self._is_hinted("\0".join(texts)):
+            return any(map(self.in_value, values))
+        return any(map(self._is_name, texts)) or any(
+            self.in_value(value) for value in values if type(value) is not str
+        )
+
+    def _is_hinted(self, text: str) -> bool:
+        """Whether `text` has a character without which none of the special tokens can be in it."""
+        if self._hints is None:
             return True
-        name = text.strip() if len(text) <= _LONGEST_NAME else ""
-        return bool(name) and self._joined is not None and name in self._joined
+        return any(hint in text for hint in self._hints)
+
+    def _in_text(self, text: str) -> bool:
+        if self._is_hinted(text) and self._pattern.search(text) is not None:
+            return True
+        return self._is_name(text)
+
+    def _is_name(self, text: str) -> bool:
+        """Whether a short text is words of a special token, which templates may put in brackets."""
+        if len(text) > _LONGEST_NAME or self._joined is None:
+            return False
+        name = text.strip()
+        if not name or name not in self._joined or name in self._harmless:
+            return False
+        return re.search(rf"(?<![^\W_]){re.escape(name)}(?![^\W_])", self._joined) is not None
 
 
 def _any_of(edges: set[str]) -> re.Pattern[str]:

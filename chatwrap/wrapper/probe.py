@@ -140,6 +140,14 @@ def tools_named(*names: str) -> list[dict[str, Any]]:
     return functions_to_openai(as_functions(functions))
 
 
+def called_history(*, beside_text: bool) -> tuple[ChatHistory, tuple[str, ...]]:
+    """A history with a call, text right before it if `beside_text`, and the marks that must be kept."""
+    parts: tuple[ResponsePart, ...] = (BESIDE,) if beside_text else ()
+    return (user(), answer(*parts, call(), ANSWER), user(NEXT_USER)), (NAMES[0], VALUES[0], RESULTS[0])
+
+
+OTHER_TOOLS: Final = tools_named("other")
+CALLED_TOOLS: Final = tools_named("other", NAMES[0])
 _SYSTEM_ITEM: Final = ChatSystemMessage(text=LlamaText(SYSTEM))
 _CALLED: Final = (user(), answer(call(), ANSWER), user(NEXT_USER))
 _PROBES: Final[Mapping[Feature, Probe]] = MappingProxyType(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chatwrap.cli import main
+from tests.cli.conftest import MainRun
 
 CHATML = (
     "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endfor %}"
@@ -17,29 +17,15 @@ CHATML = (
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]
-    """Runs the program and returns its exit code, stdout and stderr."""
-
-    def run_program(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["chatwrap", *map(str, arguments)])
-        with pytest.raises(SystemExit) as caught:
-            main()
-        printed = capsys.readouterr()
-        return int(caught.value.code or 0), printed.out, printed.err
-
-    return run_program
-
-
-@pytest.fixture
-def template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+def template(folder: Path) -> Path:
+    """A ChatML template in a working directory of its own."""
     path = Path("own.jinja")
     path.write_text(CHATML, encoding="utf-8")
     return path
 
 
-def test_explain_tells_the_steps_and_what_the_template_keeps(run, template: Path) -> None:  # type: ignore[no-untyped-def]
-    code, out, _ = run("explain", template)
+def test_explain_tells_the_steps_and_what_the_template_keeps(run_here: MainRun, template: Path) -> None:
+    code, out, _ = run_here("explain", template)
     assert code == 0
     assert out.splitlines()[:3] == [
         "own.jinja: chatml",
@@ -51,22 +37,22 @@ def test_explain_tells_the_steps_and_what_the_template_keeps(run, template: Path
     assert '  generation prompt: "<|im_start|>assistant\\n"\n' in out
 
 
-def test_explain_as_json(run, template: Path) -> None:  # type: ignore[no-untyped-def]
-    code, out, _ = run("explain", template, "--json", "--format", "gemma")
+def test_explain_as_json(run_here: MainRun, template: Path) -> None:
+    code, out, _ = run_here("explain", template, "--json", "--format", "gemma")
     told = json.loads(out)
     assert (code, told["format"], told["warnings"]) == (0, "gemma", [])
     assert told["template"]["features"]["function calls"] == "lost"
 
 
-def test_explain_a_model_by_name_alone(run) -> None:  # type: ignore[no-untyped-def]
-    code, out, _ = run("explain", "gemma-2-9b-it-Q4_K_M.gguf")
+def test_explain_a_model_by_name_alone(run_here: MainRun) -> None:
+    code, out, _ = run_here("explain", "gemma-2-9b-it-Q4_K_M.gguf")
     assert (code, out.splitlines()[0]) == (0, "gemma-2-9b-it-Q4_K_M.gguf: gemma")
     assert "The template" not in out
 
 
-def test_explain_survives_a_template_that_cannot_be_compiled(run, template: Path) -> None:  # type: ignore[no-untyped-def]
+def test_explain_survives_a_template_that_cannot_be_compiled(run_here: MainRun, template: Path) -> None:
     template.write_text("{{ x | nosuch }}", encoding="utf-8")
-    code, out, _ = run("explain", template)
+    code, out, _ = run_here("explain", template)
     assert code == 0
     assert (
         "warning: The chat template in the model's file can't be used: tokenizer.chat_template:1:8: "
@@ -74,9 +60,9 @@ def test_explain_survives_a_template_that_cannot_be_compiled(run, template: Path
     ) in out
 
 
-def test_lint_tells_errors_by_line_and_column(run, template: Path) -> None:  # type: ignore[no-untyped-def]
+def test_lint_tells_errors_by_line_and_column(run_here: MainRun, template: Path) -> None:
     template.write_text("a\n{{ x | nosuch }}", encoding="utf-8")
-    assert run("lint", template) == (
+    assert run_here("lint", template) == (
         1,
         "error: own.jinja:2:8: not a Jinja template: No filter named 'nosuch'.\n"
         "  {{ x | nosuch }}\n         ^\nown.jinja: 1 errors, 0 traps\n",
@@ -84,20 +70,20 @@ def test_lint_tells_errors_by_line_and_column(run, template: Path) -> None:  # t
     )
 
 
-def test_lint_tells_what_a_template_drops(run, template: Path) -> None:  # type: ignore[no-untyped-def]
+def test_lint_tells_what_a_template_drops(run_here: MainRun, template: Path) -> None:
     template.write_text(CHATML.replace("m.content", "m.content|trim ~ suffix"), encoding="utf-8")
-    code, out, _ = run("lint", template)
+    code, out, _ = run_here("lint", template)
     assert code == 0
     assert "trap: own.jinja: drops function calls in silence." in out
     assert "trap: own.jinja: trims what the user says.\n" in out
     column = template.read_text(encoding="utf-8").index("suffix") + 1
     assert f"trap: own.jinja:1:{column}: reads the variable 'suffix', which only the caller can give." in out
-    assert run("lint", template, "--strict")[0] == 1
+    assert run_here("lint", template, "--strict")[0] == 1
 
 
-def test_lint_finds_dates_and_html(run, template: Path) -> None:  # type: ignore[no-untyped-def]
+def test_lint_finds_dates_and_html(run_here: MainRun, template: Path) -> None:
     template.write_text("{{ strftime_now('%Y') }}{{ messages[0].content|e }}", encoding="utf-8")
-    out = run("lint", template)[1]
+    out = run_here("lint", template)[1]
     assert "trap: own.jinja: escapes what the user says as HTML.\n" in out
     assert (
         "trap: own.jinja: writes the date: the same history gives another prompt on another day. "
@@ -106,16 +92,16 @@ def test_lint_finds_dates_and_html(run, template: Path) -> None:  # type: ignore
     assert "trap: own.jinja: writes nothing for add_generation_prompt.\n" in out
 
 
-def test_diff_of_equals(run, template: Path) -> None:  # type: ignore[no-untyped-def]
-    code, out, _ = run("diff", "chatml", template)
+def test_diff_of_equals(run_here: MainRun, template: Path) -> None:
+    code, out, _ = run_here("diff", "chatml", template)
     assert code == 0
     assert "equal    a late system message\n" in out
     assert "skipped  a function call: a template has no place for it.\n" in out
 
 
-def test_diff_shows_the_first_difference_in_bytes_and_tokens(run, template: Path) -> None:  # type: ignore[no-untyped-def]
+def test_diff_shows_the_first_difference_in_bytes_and_tokens(run_here: MainRun, template: Path) -> None:
     template.write_text(CHATML.replace("m.content", "m.content|trim"), encoding="utf-8")
-    code, out, _ = run("diff", "chatml", template, "--model", "smollm2-135m-instruct")
+    code, out, _ = run_here("diff", "chatml", template, "--model", "smollm2-135m-instruct")
     assert code == 1
     differing = [line for line in out.splitlines() if line.startswith("differs")]
     assert differing == ["differs  white space around a question: byte 17, token 2"]
@@ -123,13 +109,20 @@ def test_diff_shows_the_first_difference_in_bytes_and_tokens(run, template: Path
     assert re.search(r"  own.jinja: tokens from 2: \d+", out)
 
 
-def test_diff_of_a_format_and_the_template_in_a_model(run) -> None:  # type: ignore[no-untyped-def]
-    code, out, _ = run("diff", "chatml", "smollm2-135m-instruct")
+def test_diff_of_a_format_and_the_template_in_a_model(run_here: MainRun) -> None:
+    code, out, _ = run_here("diff", "chatml", "smollm2-135m-instruct")
     assert code == 1
     assert "equal    a system message and a second question\n" in out
     assert "differs  a question: byte 12, token 1\n" in out
 
 
-def test_a_name_that_is_nothing_is_one_message(run) -> None:  # type: ignore[no-untyped-def]
-    assert run("lint", "nothing.jinja") == (2, "", "chatwrap: nothing.jinja: no such file.\n")
-    assert run("diff", "chatml", "nothing.gguf") == (2, "", "chatwrap: nothing.gguf: no such file.\n")
+def test_a_name_that_is_nothing_is_one_message(run_here: MainRun) -> None:
+    assert run_here("lint", "nothing.jinja") == (2, "", "chatwrap: nothing.jinja: no such file.\n")
+    assert run_here("diff", "chatml", "nothing.gguf") == (2, "", "chatwrap: nothing.gguf: no such file.\n")
+
+
+def test_render_tells_a_templates_content_apart(run_here: MainRun, folder: Path) -> None:
+    Path("talk.json").write_text('[{"type": "user", "text": "Hi"}]', encoding="utf-8")
+    code, out, _ = run_here("render", "talk.json", "--format", "jinja")
+    assert code == 0
+    assert 'content "Hi"\n' in out

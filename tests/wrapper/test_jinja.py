@@ -54,6 +54,20 @@ def test_hostile_content_stays_content_and_the_text_is_the_same() -> None:
     )
 
 
+def test_plain_content_is_told_apart_only_on_request() -> None:
+    wrapper = JinjaTemplateChatWrapper(CHATML)
+    whole = LlamaText(SpecialTokensText("<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"))
+    assert wrapper.generate_context_state([user("Hi")]).context_text == whole
+    apart = LlamaText(
+        SpecialTokensText("<|im_start|>user\n"),
+        "Hi",
+        SpecialTokensText("<|im_end|>\n<|im_start|>assistant\n"),
+    )
+    assert wrapper.marking().generate_context_state([user("Hi")]).context_text == apart
+    marking = JinjaTemplateChatWrapper(CHATML, always_mark=True)
+    assert marking.generate_context_state([user("Hi")]).context_text == apart
+
+
 EXPRESSIONS = [
     "<|a|>{{ m }}<|b|>",
     "{{ '<|a|>' ~ m|trim ~ '<|b|>' }}",
@@ -78,6 +92,9 @@ EXPRESSIONS = [
     "{{ 'yes' if '</think>' in m else 'no' }}{{ m.startswith('a') }}{{ m == m|string }}",
     "{{ m|default('<|d|>') }}{{ nothing|default(m) }}",
     "{{ ['b', m]|sort|join }}{{ [m, m]|unique|list|length }}{{ [{'c': m}]|map(attribute='c')|join(',') }}",
+    "{{ '<f>' + m|safe + '<|a|>' + m }}{{ m|safe|trim + m }}{{ (m|safe)[1:] ~ m }}{{ '<b>'|safe + m }}",
+    "{{ '<f>' + m|e + '<|a|>' + m }}{{ m|e|safe }}{{ m|safe|e }}{{ '<b>'|e + m }}{{ (m|safe) * 2 + '<' }}",
+    "{{ (m|safe).replace('x', '<') }}{{ (', <'|safe).join([m, '<']) }}{{ (m|safe)|upper + '&' }}",
     "{{ m|e }}{{ m|escape }}{{ m|striptags }}{{ m|urlize }}{{ m|forceescape }}",
 ]
 
