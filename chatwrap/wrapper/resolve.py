@@ -5,23 +5,26 @@ from __future__ import annotations
 from typing import Final
 
 from chatwrap.chat.tokenizer import Tokenizer
-from chatwrap.wrapper.definition import ChatWrapperDefinition, builtin_definitions
+from chatwrap.wrapper.definition import ChatWrapperDefinition, builtin_definitions, load_definition
 
 FALLBACK: Final = "general"
-_SHARED: Final = frozenset({"<s>", "</s>", "<unk>"})
 
 
 def definition_for_vocabulary(tokenizer: Tokenizer) -> ChatWrapperDefinition:
-    """The built-in format whose control text holds the most special tokens of the vocabulary.
+    """The built-in format whose special tokens the vocabulary has, of several the one with most of them.
 
-    ``<s>`` and ``</s>`` don't count, since formats of all kinds share them. If nothing counts, the
-    answer is ``general``. Costs one pass over the special tokens for each built-in format.
+    A definition names them itself (``special_tokens``), because markers that families share (``<s>``)
+    or that several formats write (``<|im_start|>``) tell nothing: a format with more of its own is
+    picked only if none of them is missing. No two definitions name the same set; of those that are left
+    with as many, the first by name is picked. If none fits, the answer is ``general``. Costs one pass
+    over the special tokens, and reading each built-in format.
     """
-    markers = {entry.text for entry in tokenizer.special_tokens.values() if entry.text.strip()} - _SHARED
-    return max(builtin_definitions(), key=lambda definition: _rank(definition, markers))
-
-
-def _rank(definition: ChatWrapperDefinition, markers: set[str]) -> tuple[int, bool]:
-    texts = definition.wrapper.control_texts
-    used = sum(any(marker in text for text in texts) for marker in markers)
-    return used, definition.name == FALLBACK
+    vocabulary = {entry.text for entry in tokenizer.special_tokens.values()}
+    fitting = [
+        definition
+        for definition in builtin_definitions()
+        if definition.special_tokens and definition.special_tokens <= vocabulary
+    ]
+    if not fitting:
+        return load_definition(FALLBACK)
+    return max(fitting, key=lambda definition: len(definition.special_tokens))
