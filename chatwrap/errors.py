@@ -135,15 +135,17 @@ class TextEncodingError(ChatwrapError, ValueError):
 class UnknownNameError(ChatwrapError, LookupError):
     """No `kind` (chat wrapper, model, grammar, ...) has the name `name`.
 
-    >>> raise UnknownNameError("chat wrapper", "chatlm", ["chatml", "gemma"], "`chatwrap wrappers`")
+    >>> raise UnknownNameError("chat wrapper", "chatlm", ["chatglm3", "chatml"], "`chatwrap wrappers`")
     Traceback (most recent call last):
     chatwrap.errors.UnknownNameError: No chat wrapper named 'chatlm'. Did you mean 'chatml'? ...
     """
 
     def __init__(self, kind: str, name: str, known: Sequence[str], listing: str) -> None:
         self.kind, self.name, self.known, self.listing = kind, name, tuple(known), listing
-        matches = difflib.get_close_matches(name, known, n=1)
-        hint = f" Did you mean {matches[0]!r}?" if matches else ""
+        matches = difflib.get_close_matches(name, known)
+        # Letters swapped are a likelier slip than letters left out, whatever the longer match's ratio.
+        closest = max(matches, key=lambda match: sorted(match) == sorted(name), default=None)
+        hint = f" Did you mean {closest!r}?" if closest else ""
         super().__init__(f"No {kind} named {name!r}.{hint} {listing} lists all.")
 
     def __reduce__(self) -> tuple[type[Self], tuple[str, str, tuple[str, ...], str]]:

@@ -131,6 +131,12 @@ CLAIMS = (
         {**PLAIN, **HERMES_LIKE, **OLD_THOUGHTS, **THOUGHTS_WITH_CALLS},
     ),
     Claim("granite-4", "ibm-granite-granite-4.0", {**PLAIN, **MORE, **SPACES}, {**PLAIN, **HERMES_LIKE}),
+    Claim("qwen-3.5", "Qwen3.5-4B", {**PLAIN, **SPACES, **OLD_THOUGHTS, "two users": MORE["two users"]}),
+    Claim(
+        "gemma-4",
+        "google-gemma-4-31B-it",
+        {**PLAIN, **SPACES, **OLD_THOUGHTS, "two users": MORE["two users"]},
+    ),
     Claim("granite-3.3", "ibm-granite-granite-3.3-2B-Instruct", {**PLAIN, **MORE, **SPACES}),
     Claim(
         "llama-3.1",

@@ -86,6 +86,7 @@ def test_no_two_definitions_are_made_for_the_same_vocabulary() -> None:
 
 PICKED = {
     "command-r": "command-r",
+    "gemma-4": "gemma-4",
     "llama-bpe": "llama-3",
     "phi-3": "phi-3",
     "qwen2": "chatml",
