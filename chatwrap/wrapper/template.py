@@ -170,8 +170,8 @@ class TemplateChatWrapper(ChatWrapper):
                 texts.append(self._framed("model", exchange.text("model"), is_open=exchange.ended_turn))
         generation_prompt = self._generation_prompt(exchanges[-1])
         texts += self._ending(exchanges[-1], generation_prompt)
-        begun = exchanges[-1].text("model") and not exchanges[-1].ended_turn
-        ignored = "" if begun else self._text_behind(generation_prompt)
+        is_opened = exchanges[-1].ended_turn and self._sections.results == "own_turns"
+        ignored = "" if exchanges[-1].text("model") and not is_opened else self._text_behind_generation_prompt
         return ContextState(LlamaText(texts), self._stop_generation_triggers(), changes, ignored)
 
     def _opened(
@@ -240,11 +240,11 @@ class TemplateChatWrapper(ChatWrapper):
             writer.reopening = LlamaText()
         return writer
 
-    def _text_behind(self, generation_prompt: str) -> str:
+    @property
+    def _text_behind_generation_prompt(self) -> str:
         """What the frame of a model message has more than the generation prompt, if it begins with it."""
-        header = self._history["model"].before(Slot.MESSAGE)
-        is_longer = bool(generation_prompt or not header) and header.startswith(generation_prompt)
-        return header.removeprefix(generation_prompt) if is_longer else ""
+        header, prompt = self._history["model"].before(Slot.MESSAGE), self._frame.before(Slot.COMPLETION)
+        return header.removeprefix(prompt) if header.startswith(prompt) else ""
 
     def _stop_generation_triggers(self) -> tuple[LlamaText, ...]:
         endings = filter(None, (self._frame.after(Slot.COMPLETION), *self._stop_texts))
