@@ -154,7 +154,7 @@ class TextEncodingError(ChatwrapError, ValueError):
 class UnknownNameError(ChatwrapError, LookupError):
     """No `kind` (chat wrapper, model, grammar, ...) has the name `name`.
 
-    >>> raise UnknownNameError("chat wrapper", "chatlm", ["chatml", "gemma"], "`chatwrap wrappers`")
+    >>> raise UnknownNameError("chat wrapper", "chatlm", ["chatglm3", "chatml"], "`chatwrap wrappers`")
     Traceback (most recent call last):
     chatwrap.errors.UnknownNameError: No chat wrapper named 'chatlm'. Did you mean 'chatml'? ...
     """
@@ -162,8 +162,11 @@ class UnknownNameError(ChatwrapError, LookupError):
     def __init__(self, kind: str, name: str, known: Sequence[str], listing: str) -> None:
         self.kind, self.name, self.known, self.listing = kind, name, tuple(known), listing
         by_folded = {entry.casefold(): entry for entry in known}
-        matches = difflib.get_close_matches(name.casefold(), by_folded, n=1)
-        hint = f" Did you mean {by_folded[matches[0]]!r}?" if matches else ""
+        matches = difflib.get_close_matches(name.casefold(), by_folded)
+        # Letters swapped are a likelier slip than letters left out, whatever the longer match's ratio.
+        swapped = sorted(name.casefold())
+        closest = max(matches, key=lambda match: sorted(match) == swapped, default=None)
+        hint = f" Did you mean {by_folded[closest]!r}?" if closest else ""
         super().__init__(f"No {kind} named {name!r}.{hint} {listing} lists all.")
 
 

@@ -40,8 +40,8 @@ def test_the_format_file_loads() -> None:
 
 
 def test_the_built_in_formats_are_named() -> None:
-    (sentence,) = re.findall(r"Built in are (.*?): one file each", TEXT)
-    assert tuple(sentence.replace(" and ", ", ").split(", ")) == chat_wrapper_names()
+    (table,) = re.findall(r"^Built in are these formats.*?\n\n(.*?)\n\n", TEXT, re.MULTILINE | re.DOTALL)
+    assert tuple(sorted(re.findall(r"`(.*?)`", table))) == chat_wrapper_names()
 
 
 def test_every_command_is_named() -> None:

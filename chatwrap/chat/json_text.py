@@ -11,16 +11,17 @@ from chatwrap.errors import Fault, HistoryError
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def dump_json(value: Any, *, where: str = "value") -> str:
+def dump_json(value: Any, *, where: str = "value", indent: int | None = None) -> str:
     r"""`value` as JSON with ``", "`` and ``": "`` between, non-ASCII kept, key order kept.
 
-    A lone surrogate is written as its escape. Raises `HistoryError` for what JSON can't hold.
+    With `indent` each member has a line, indented by so many spaces a level. A lone surrogate is written
+    as its escape. Raises `HistoryError` for what JSON can't hold.
 
     >>> print(dump_json({"city": "Łódź", "n": [1, None], "q": 'say "hi"'}))
     {"city": "Łódź", "n": [1, null], "q": "say \"hi\""}
     """
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
     except RecursionError:
         raise HistoryError.of(where, "nested too deep to be written as JSON.", "Flatten it.") from None
     except (TypeError, ValueError) as error:

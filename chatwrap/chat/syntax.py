@@ -26,6 +26,8 @@ class Slot(StrEnum):
     FUNCTION_PARAMS = "functionParams"
     FUNCTION_CALL_RESULT = "functionCallResult"
     CONTENT = "content"
+    FUNCTIONS = "functions"
+    DATE = "date"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,8 @@ class SegmentsSyntax:
         return self.thought if segment_type == "thought" else self.comment
 
 
-def _default_functions() -> FunctionsSyntax:
+def default_functions() -> FunctionsSyntax:
+    """The syntax for formats that have none of their own."""
     return FunctionsSyntax(
         call=FunctionCallSyntax(
             prefix="||call: ",
@@ -161,5 +164,5 @@ class ChatWrapperSettings:
     """What a chat wrapper can write besides plain messages."""
 
     supports_system_messages: bool = True
-    functions: FunctionsSyntax = field(default_factory=_default_functions)
+    functions: FunctionsSyntax = field(default_factory=default_functions)
     segments: SegmentsSyntax = field(default_factory=SegmentsSyntax)

@@ -172,12 +172,15 @@ class ChatWrapper:
     ) -> LlamaText:
         """The text of a model item. With `use_raw_call`, calls and segments are put back as sampled."""
         parts = _read_parts(model_response, where="model_response")
-        writer = ResponseWriter(
+        return self.response_writer(use_raw=use_raw_call).write(parts)
+
+    def response_writer(self, *, use_raw: bool) -> ResponseWriter:
+        """A new writer of model items in this format."""
+        return ResponseWriter(
             segments=self.settings.segments,
-            write_calls=lambda calls: self.generate_function_calls_and_results(calls, use_raw_call),
-            use_raw=use_raw_call,
+            write_calls=lambda calls: self.generate_function_calls_and_results(calls, use_raw),
+            use_raw=use_raw,
         )
-        return writer.write(parts)
 
     def generate_available_functions_system_text(
         self,

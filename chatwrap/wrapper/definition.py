@@ -5,48 +5,59 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from chatwrap.chat.functions import ChatModelFunctions, as_functions
 from chatwrap.chat.history import ChatHistory, as_history
 from chatwrap.errors import DefinitionError, Fault, FaultsError, TemplateError, UnknownNameError
 from chatwrap.files import data_path, read_text
 from chatwrap.wrapper.template import TemplateChatWrapper
 
-_TEMPLATE_KEYS: Final = (
-    "template",
-    "history_template",
-    "function_call_message_template",
-    "join_adjacent_messages_of_the_same_type",
-    "segments",
-)
-_KINDS: Final[Mapping[str, tuple[type, str]]] = {
+_FREE_KINDS: Final[Mapping[str, tuple[type, str]]] = {
     "description": (str, "a string"),
     "source": (str, "a string"),
     "models": (list, "a list of strings"),
+    "special_tokens": (list, "a list of strings"),
     "examples": (list, "an array of tables"),
+}
+_TEMPLATE_KINDS: Final[Mapping[str, tuple[type, str]]] = {
     "template": (str, "a string"),
     "history_template": (dict, "a table"),
     "function_call_message_template": (dict, "a table"),
     "join_adjacent_messages_of_the_same_type": (bool, "true or false"),
     "segments": (dict, "a table"),
+    "opening": (dict, "a table"),
+    "function_documentation": (dict, "a table"),
+    "function_call_sections": (dict, "a table"),
+    "trim_messages": (bool, "true or false"),
+    "hoist_system_messages": (bool, "true or false"),
+    "kept_thoughts": (str, "a string"),
+    "stop_texts": (list, "a list of strings"),
+    "ends_at_eos": (bool, "true or false"),
+    "date_format": (str, "a string"),
 }
+_KINDS: Final = {**_FREE_KINDS, **_TEMPLATE_KINDS}
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A history and the exact prompt that the format makes of it."""
+    """A history, functions if there are any, and the exact prompt that the format makes of them on a day."""
 
     history: ChatHistory
     prompt: str
+    functions: ChatModelFunctions = field(default_factory=dict)
+    day: date | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ChatWrapperDefinition:
     """A chat format read from a file: what it is, who uses it, and its wrapper.
 
-    `source` says where the format is specified, `models` which models use it.
+    `source` says where the format is specified, `models` which models use it, `special_tokens` what a
+    vocabulary has if it is made for this format.
     """
 
     name: str
@@ -54,6 +65,7 @@ class ChatWrapperDefinition:
     description: str
     source: str
     models: tuple[str, ...]
+    special_tokens: frozenset[str]
     examples: tuple[Example, ...]
     wrapper: TemplateChatWrapper
 
@@ -99,6 +111,7 @@ def parse_definition(text: str, *, path: Path, shown: str | None = None) -> Chat
         description=table.get("description", ""),
         source=table.get("source", ""),
         models=tuple(table.get("models", ())),
+        special_tokens=frozenset(table.get("special_tokens", ())),
         examples=examples,
         wrapper=wrapper,
     )
@@ -123,14 +136,15 @@ def _shape_faults(table: Mapping[str, Any]) -> Iterator[Fault]:
     for key in ("template", "history_template"):
         if key not in table:
             yield Fault(key, "missing.", "A definition needs template and history_template.")
-    models = table.get("models")
-    if isinstance(models, list) and not all(isinstance(model, str) for model in models):
-        yield Fault("models", f"must be a list of strings, not {models!r}.")
+    for key in ("models", "special_tokens"):
+        texts = table.get(key)
+        if isinstance(texts, list) and not all(isinstance(text, str) for text in texts):
+            yield Fault(key, f"must be a list of strings, not {texts!r}.")
 
 
 def _wrapper(table: Mapping[str, Any], name: str, faults: list[Fault]) -> TemplateChatWrapper | None:
-    given = {key: table[key] for key in _TEMPLATE_KEYS if key in table}
-    if any(fault.where in _TEMPLATE_KEYS for fault in faults):
+    given = {key: table[key] for key in _TEMPLATE_KINDS if key in table}
+    if any(fault.where in _TEMPLATE_KINDS for fault in faults):
         return None
     try:
         wrapper = TemplateChatWrapper(**given)
@@ -152,12 +166,25 @@ def _examples(table: Mapping[str, Any], faults: list[Fault]) -> tuple[Example, .
             )
             continue
         try:
-            history = as_history(example.get("history", ()), where=f"{where}.history")
+            examples.append(_example(example, where))
         except FaultsError as error:
             faults += error.faults
-        else:
-            examples.append(Example(history, example["prompt"]))
     return tuple(examples)
+
+
+def _example(example: Mapping[str, Any], where: str) -> Example:
+    return Example(
+        history=as_history(example.get("history", ()), where=f"{where}.history"),
+        prompt=example["prompt"],
+        functions=as_functions(example.get("functions"), where=f"{where}.functions"),
+        day=_day(example.get("day"), f"{where}.day"),
+    )
+
+
+def _day(value: Any, where: str) -> date | None:
+    if value is not None and (not isinstance(value, date) or isinstance(value, datetime)):
+        raise DefinitionError.of(where, f"must be a date, not {value!r}.", "Write it as 2026-02-03.")
+    return value
 
 
 def builtin_definitions() -> Iterator[ChatWrapperDefinition]:

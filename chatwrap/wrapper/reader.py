@@ -31,6 +31,7 @@ _FRAME_RULES: Final = (
         needs_text_after="Put there what ends the model's turn: the stop triggers come from it.",
     ),
 )
+_OPEN_FRAME_RULES: Final = (*_FRAME_RULES[:2], SlotRule(Slot.COMPLETION, "the model writes"))
 _MESSAGE_RULES: Final = (SlotRule(Slot.MESSAGE, "the message goes"),)
 _HISTORY_RULES: Final = {
     **dict.fromkeys(ROLES, _MESSAGE_RULES),
@@ -79,16 +80,17 @@ class TemplateReader:
 
     faults: list[Fault] = field(default_factory=list)
 
-    def frame(self, template: object) -> SlotString:
-        """The string around the whole conversation."""
-        return self._split(template, _FRAME_RULES, "template") or SlotString(("",), ())
+    def frame(self, template: object, *, ends_at_eos: bool = False) -> SlotString:
+        """The string around the whole conversation; with `ends_at_eos` nothing need end the model's turn."""
+        rules = _OPEN_FRAME_RULES if ends_at_eos else _FRAME_RULES
+        return self.split(template, rules, "template") or SlotString(("",), ())
 
     def history(self, templates: object) -> dict[str, SlotString]:
         """The strings around the messages of each role."""
         where = "history_template"
-        given = self._mapping(templates, where, needed=ROLES, optional=(SYSTEM_AND_USER,))
+        given = self.mapping(templates, where, needed=ROLES, optional=(SYSTEM_AND_USER,))
         read = {
-            role: self._split(text, _HISTORY_RULES[role], f"{where}.{role}") for role, text in given.items()
+            role: self.split(text, _HISTORY_RULES[role], f"{where}.{role}") for role, text in given.items()
         }
         return {role: text for role, text in read.items() if text}
 
@@ -97,9 +99,9 @@ class TemplateReader:
         if templates is None:
             return None
         where = "function_call_message_template"
-        given = self._mapping(templates, where, needed=("call", "result"))
-        call = self._split(given["call"], _CALL_RULES, f"{where}.call") if "call" in given else None
-        result = self._split(given["result"], _RESULT_RULES, f"{where}.result") if "result" in given else None
+        given = self.mapping(templates, where, needed=("call", "result"))
+        call = self.split(given["call"], _CALL_RULES, f"{where}.call") if "call" in given else None
+        result = self.split(given["result"], _RESULT_RULES, f"{where}.result") if "result" in given else None
         if not call or not result:
             return None
         name, params, answer = Slot.FUNCTION_NAME, Slot.FUNCTION_PARAMS, Slot.FUNCTION_CALL_RESULT
@@ -118,7 +120,7 @@ class TemplateReader:
         """How thoughts and comments are marked; no marks at all if `options` is None."""
         if options is None:
             return SegmentsSyntax()
-        given = self._mapping(options, "segments", optional=(*_SEGMENT_TEXTS, *_SEGMENT_FLAGS))
+        given = self.mapping(options, "segments", optional=(*_SEGMENT_TEXTS, *_SEGMENT_FLAGS))
         self._check_kinds(given)
         close_all = given.get("close_all_segments_template")
         reopen = given.get("reopen_thought_after_function_calls") is True
@@ -129,14 +131,8 @@ class TemplateReader:
             reiterate_stack_after_function_calls=given.get("reiterate_stack_after_function_calls") is True,
         )
 
-    def flag(self, value: object, where: str) -> bool:
-        """An option that is on or off."""
-        if not isinstance(value, bool):
-            self.faults.append(Fault(where, f"must be true or false, not {value!r}."))
-        return value is True
-
     def _segment(self, given: Mapping[str, Any], key: str, *, reopen: bool) -> SegmentSyntax | None:
-        text = self._split(given[key], _SEGMENT_RULES, f"segments.{key}") if key in given else None
+        text = self.split(given[key], _SEGMENT_RULES, f"segments.{key}") if key in given else None
         if not text:
             return None
         before, after = text.texts
@@ -149,12 +145,40 @@ class TemplateReader:
                 wanted = "a string" if kind is str else "true or false"
                 self.faults.append(Fault(f"segments.{key}", f"must be {wanted}, not {given[key]!r}."))
 
-    def _split(self, text: object, rules: Sequence[SlotRule], where: str) -> SlotString | None:
+    def split(self, text: object, rules: Sequence[SlotRule], where: str) -> SlotString | None:
+        """`text` cut at its slots, None if it has faults."""
         slotted, faults = split(text, rules, where=where)
         self.faults += faults
         return None if faults else slotted
 
-    def _mapping(
+    def choice(self, value: object, choices: Sequence[str], where: str) -> str:
+        """`value` if it is one of `choices`, else the first of them and a fault."""
+        if isinstance(value, str) and value in choices:
+            return value
+        self.faults.append(Fault(where, f"must be one of {', '.join(choices)}, not {value!r}."))
+        return choices[0]
+
+    def flag(self, value: object, where: str) -> bool:
+        """`value` if it is true or false, else false and a fault."""
+        if not isinstance(value, bool):
+            self.faults.append(Fault(where, f"must be true or false, not {value!r}."))
+        return value is True
+
+    def text(self, value: object, where: str) -> str:
+        """`value` if it is a string, else an empty one and a fault."""
+        if not isinstance(value, str):
+            self.faults.append(Fault(where, f"must be a string, not {value!r}."))
+        return value if isinstance(value, str) else ""
+
+    def texts(self, value: object, where: str) -> tuple[str, ...]:
+        """The strings of a list, none of them empty."""
+        is_list = isinstance(value, Sequence) and not isinstance(value, str)
+        if not is_list or not all(isinstance(text, str) and text for text in value):  # type: ignore[attr-defined]
+            self.faults.append(Fault(where, f"must be a list of strings that aren't empty, not {value!r}."))
+            return ()
+        return tuple(value)  # type: ignore[arg-type]
+
+    def mapping(
         self, value: object, where: str, *, needed: Sequence[str] = (), optional: Sequence[str] = ()
     ) -> dict[str, Any]:
         """The known members of `value` that are given; reports missing and unknown ones."""

@@ -14,14 +14,18 @@ from chatwrap.chat.text import LlamaText
 from chatwrap.chat.tokenizer import Tokenizer
 from chatwrap.errors import DefinitionError, OptionError
 from chatwrap.wrapper.base import ChatWrapper
-from chatwrap.wrapper.definition import ChatWrapperDefinition, builtin_definitions, load_chat_wrapper
+from chatwrap.wrapper.definition import (
+    ChatWrapperDefinition,
+    builtin_definitions,
+    load_chat_wrapper,
+    load_definition,
+)
 from chatwrap.wrapper.jinja import JinjaTemplateChatWrapper
 from chatwrap.wrapper.likeness import CASES, Case, Comparison, compare
 from chatwrap.wrapper.probe import Capabilities, Feature
 
 FALLBACK: Final = "general"
 TEMPLATE_KEY: Final = "tokenizer.chat_template"
-_SHARED: Final = frozenset({"<s>", "</s>", "<unk>"})
 _NAME_KEYS: Final = ("general.name", "general.basename", "general.architecture")
 _THOUGHTS: Final = (Feature.LAST_THOUGHT, Feature.EARLIER_THOUGHT, Feature.CALL_THOUGHT)
 
@@ -78,10 +82,10 @@ class ModelFacts:
         return tuple(name for name in found if name)
 
     @property
-    def special_texts(self) -> set[str]:
-        """The special tokens that tell formats apart: not those that formats of all kinds share."""
+    def special_texts(self) -> frozenset[str]:
+        """The texts of the vocabulary's special tokens; none without a vocabulary."""
         entries = self.tokenizer.special_tokens.values() if self.tokenizer else ()
-        return {entry.text for entry in entries if entry.text.strip()} - _SHARED
+        return frozenset(entry.text for entry in entries)
 
 
 def resolve(facts: ModelFacts, choice: str | Path | ChatWrapper = "auto") -> Resolution:
@@ -93,8 +97,8 @@ def resolve(facts: ModelFacts, choice: str | Path | ChatWrapper = "auto") -> Res
        byte, takes its place; so does one that differs only in that the template puts in a system message
        of its own where a conversation has none. Nobody in the conversation wrote that message, and no
        system message means none.
-    3. The vocabulary: the format whose control text holds the most of its special tokens; among equals
-       the one that names the model, then the one that wants the fewest tokens it lacks.
+    3. The vocabulary: of the formats all of whose own special tokens it has, the one with the most of
+       them; among equals the one that names the model.
     4. The names by metadata and file: the format that names the model.
     5. ``general``.
 
@@ -198,14 +202,13 @@ class _Resolver:
         return None
 
     def _by_vocabulary(self) -> ChatWrapper | None:
-        markers = self.facts.special_texts
-        best = max(builtin_definitions(), key=lambda definition: _rank(definition, markers, self.facts.names))
-        used = _used(best, markers)
-        if not used:
+        fitting = _fitting(self.facts)
+        if not fitting:
             reason = "no vocabulary is known." if self.facts.tokenizer is None else _NO_MARKERS
             self._note(Rule.VOCABULARY, None, reason)
             return None
-        shown = ", ".join(sorted(used)[:5])
+        best = fitting[0]
+        shown = ", ".join(sorted(best.special_tokens)[:5])
         self._note(Rule.VOCABULARY, best.name, f"the vocabulary has its markers: {shown}.")
         return best.wrapper
 
@@ -267,41 +270,36 @@ class _WithSystem(ChatWrapper):
 
 
 def definition_for_vocabulary(tokenizer: Tokenizer) -> ChatWrapperDefinition:
-    """The built-in format whose control text holds the most special tokens of the vocabulary.
+    """The built-in format whose special tokens the vocabulary has, of several the one with most of them.
 
-    ``<s>`` and ``</s>`` don't count, since formats of all kinds share them. If nothing counts, the
-    answer is ``general``. Costs one pass over the special tokens for each built-in format.
+    A definition names them itself (``special_tokens``), because markers that families share (``<s>``)
+    or that several formats write (``<|im_start|>``) tell nothing: a format with more of its own is
+    picked only if none of them is missing. Among equals the first by name is picked. If none fits, the
+    answer is ``general``. Costs one pass over the special tokens, and reading each built-in format.
     """
-    markers = ModelFacts(tokenizer=tokenizer).special_texts
-    return max(builtin_definitions(), key=lambda definition: _rank(definition, markers, ()))
+    fitting = _fitting(ModelFacts(tokenizer=tokenizer))
+    return fitting[0] if fitting else load_definition(FALLBACK)
+
+
+def _fitting(facts: ModelFacts) -> list[ChatWrapperDefinition]:
+    """The formats all of whose own special tokens the vocabulary has, the likeliest first."""
+    known = facts.special_texts
+    fitting = [
+        definition
+        for definition in builtin_definitions()
+        if definition.special_tokens and definition.special_tokens <= known
+    ]
+    return sorted(fitting, key=lambda one: _rank(one, facts), reverse=True)
 
 
 def _by_likelihood(facts: ModelFacts) -> list[ChatWrapperDefinition]:
     """The built-in formats, those that share the most with the vocabulary and the names first."""
-    markers = facts.special_texts
-    return sorted(builtin_definitions(), key=lambda one: _rank(one, markers, facts.names), reverse=True)
+    return sorted(builtin_definitions(), key=lambda one: _rank(one, facts), reverse=True)
 
 
-def _rank(
-    definition: ChatWrapperDefinition, markers: set[str], names: tuple[str, ...]
-) -> tuple[int, int, int, bool]:
-    missing = {
-        tag for text in definition.wrapper.control_texts for tag in _TAG.findall(text) if tag not in markers
-    }
-    return (
-        len(_used(definition, markers)),
-        _name_match(definition, names),
-        -len(missing),
-        definition.name == FALLBACK,
-    )
-
-
-_TAG: Final = re.compile(r"<[^<>\s]+>")
-
-
-def _used(definition: ChatWrapperDefinition, markers: set[str]) -> set[str]:
-    texts = definition.wrapper.control_texts
-    return {marker for marker in markers if any(marker in text for text in texts)}
+def _rank(definition: ChatWrapperDefinition, facts: ModelFacts) -> tuple[int, int, bool]:
+    used = definition.special_tokens & facts.special_texts
+    return len(used), _name_match(definition, facts.names), definition.name == FALLBACK
 
 
 def _name_match(definition: ChatWrapperDefinition, names: tuple[str, ...]) -> int:

@@ -17,11 +17,18 @@ class ResponseWriter:
     """Goes through a model item part by part, keeping the stack of segments that are still open.
 
     Calls are collected and written together, so that a format with parallel calls can frame them.
+    `text_before_calls` stands between a text and the calls behind it. If results are turns of their own,
+    `reopening` is what opens the model's turn again, written once something follows them; else it is
+    None. After `write`, `ended_turn` tells whether the item ends in such results.
     """
 
     segments: SegmentsSyntax
     write_calls: CallsWriter
     use_raw: bool
+    text_before_calls: LlamaText = field(default_factory=LlamaText)
+    reopening: LlamaText | None = None
+    ended_turn: bool = False
+    _follows_text: bool = False
     _written: list[LlamaTextInput] = field(default_factory=list)
     _pending_calls: list[ChatModelFunctionCall] = field(default_factory=list)
     _open: list[SegmentType] = field(default_factory=list)
@@ -34,10 +41,13 @@ class ResponseWriter:
             match part:
                 case str():
                     self._flush_calls()
+                    self._reopen()
                     self._remind()
                     self._written.append(part)
+                    self._follows_text = self._follows_text or bool(part)
                 case ChatModelSegment():
                     self._flush_calls()
+                    self._reopen()
                     self._write_segment(part)
                 case ChatModelFunctionCall():
                     if part.starts_new_chunk:
@@ -48,10 +58,20 @@ class ResponseWriter:
         return LlamaText(self._written)
 
     def _flush_calls(self) -> None:
-        if self._pending_calls:
-            self._written.append(self.write_calls(tuple(self._pending_calls)))
-            self._pending_calls.clear()
-            self._called = True
+        if not self._pending_calls:
+            return
+        self._reopen()
+        if self._follows_text:
+            self._written.append(self.text_before_calls)
+        self._written.append(self.write_calls(tuple(self._pending_calls)))
+        self._pending_calls.clear()
+        self._called, self._follows_text = True, False
+        self.ended_turn = self.reopening is not None
+
+    def _reopen(self) -> None:
+        if self.ended_turn and self.reopening is not None:
+            self._written.append(self.reopening)
+        self.ended_turn = False
 
     def _remind(self) -> None:
         """Before text: end what no suffix ended, or write the open segments' marks again."""

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from datetime import datetime
+from itertools import chain, takewhile
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self, TypeAlias
 
-from chatwrap.chat.functions import FunctionsLike
-from chatwrap.chat.history import ChatHistoryItem, HistoryLike
-from chatwrap.chat.syntax import Slot
-from chatwrap.chat.text import LlamaText, LlamaTextInput, SpecialToken, SpecialTokensText, control
+from chatwrap.chat.functions import ChatModelFunctions, FunctionsLike, as_functions
+from chatwrap.chat.history import (
+    ChatHistory,
+    ChatHistoryItem,
+    ChatModelResponse,
+    HistoryLike,
+    as_history,
+)
+from chatwrap.chat.json_text import dump_json
+from chatwrap.chat.syntax import Slot, as_slotted, default_functions
+from chatwrap.chat.text import LlamaText, LlamaTextInput, SpecialToken, control
 from chatwrap.errors import TemplateError
-from chatwrap.wrapper.base import ChatWrapper, ContextState
+from chatwrap.wrapper.base import ABSENT, ChatWrapper, ContextState
+from chatwrap.wrapper.opening import fill, read_documentation, read_opening, texts_of
 from chatwrap.wrapper.reader import ROLES, SYSTEM_AND_USER, TemplateReader
+from chatwrap.wrapper.response import ResponseWriter
+from chatwrap.wrapper.revision import KEPT_THOUGHTS, Revision
+from chatwrap.wrapper.sections import read_sections
+from chatwrap.wrapper.slots import SlotString
+
+Clock: TypeAlias = Callable[[], datetime]
 
 
 class TemplateChatWrapper(ChatWrapper):
@@ -32,6 +48,27 @@ class TemplateChatWrapper(ChatWrapper):
 
     Neighbouring messages of one role are joined with a blank line unless
     `join_adjacent_messages_of_the_same_type` is off. A message without any text leaves no trace.
+
+    What formats need beyond that:
+
+    - `opening`: how the conversation opens, for each of the cases ``plain``, ``system``, ``functions``
+      and ``system_and_functions``; a case that isn't given is written with the frames above. The slots
+      are ``{{systemPrompt}}``, ``{{functions}}`` (their documentation), ``{{date}}`` (today's, written as
+      `date_format` says), and ``{{message}}`` for an opening that stands in the frame of a user message:
+      of the first one, or of the last one if ``at`` is ``last_user`` (by default ``start``).
+    - `function_documentation`: a ``template`` with ``{{functions}}``; their ``form`` (``json_lines``,
+      ``json_array``, ``bare_json_lines``: without OpenAI's wrapping, ``typescript``), what stands between
+      two of them (``separator``), and the ``indent`` of the JSON.
+    - `function_call_sections`: the texts around calls made together and around their results
+      (``calls_prefix``, ``between_calls``, ``calls_suffix``, and the same for ``results``), and
+      ``text_before_calls``, written between a text and the calls behind it. ``result_form`` ``text``
+      writes strings as they are, where ``json`` quotes them. ``results`` tells whether they stand
+      ``in_turn``, in ``own_turns`` after which the model's turn is opened again, or in
+      ``own_turns_unopened`` after which it goes on as it is.
+    - `trim_messages`: no white space around messages. `hoist_system_messages`: all of them in one, at
+      the front. `kept_thoughts`: ``all`` (by default), those ``after_last_user``, or ``none``.
+    - `stop_texts`: what else ends the model's turn. `ends_at_eos`: nothing need stand behind
+      ``{{completion}}``, since the model ends its turn with EOS alone.
 
     Raises `TemplateError` with every fault of every string.
 
@@ -58,30 +95,59 @@ class TemplateChatWrapper(ChatWrapper):
         function_call_message_template: Mapping[str, str] | None = None,
         join_adjacent_messages_of_the_same_type: bool = True,
         segments: Mapping[str, Any] | None = None,
+        opening: Mapping[str, str] | None = None,
+        function_documentation: Mapping[str, Any] | None = None,
+        function_call_sections: Mapping[str, str] | None = None,
+        trim_messages: bool = False,
+        hoist_system_messages: bool = False,
+        kept_thoughts: str = "all",
+        stop_texts: Sequence[str] = (),
+        ends_at_eos: bool = False,
+        date_format: str = "%Y-%m-%d",
+        clock: Clock = datetime.now,
     ) -> None:
         reader = TemplateReader()
-        self._frame = reader.frame(template)
+        self._frame = reader.frame(template, ends_at_eos=reader.flag(ends_at_eos, "ends_at_eos"))
         self._history = reader.history(history_template)
-        functions = reader.functions(function_call_message_template)
+        functions = reader.functions(function_call_message_template) or default_functions()
         read_segments = reader.segments(segments)
         joins = reader.flag(
             join_adjacent_messages_of_the_same_type, "join_adjacent_messages_of_the_same_type"
         )
+        self._opening_texts = read_opening(opening, reader)
+        self._documentation = read_documentation(function_documentation, reader)
+        self._sections = read_sections(function_call_sections, reader)
+        self._revision = Revision(
+            trims=reader.flag(trim_messages, "trim_messages"),
+            hoists_system=reader.flag(hoist_system_messages, "hoist_system_messages"),
+            kept_thoughts=reader.choice(kept_thoughts, KEPT_THOUGHTS, "kept_thoughts"),
+        )
+        self._stop_texts = reader.texts(stop_texts, "stop_texts")
+        self._date_format = reader.text(date_format, "date_format")
         if reader.faults:
             raise TemplateError(reader.faults)
         self.template = template
         self.history_template = MappingProxyType(dict(history_template))
         self.join_adjacent_messages_of_the_same_type = joins
+        self.clock = clock
         self.settings = replace(
             ChatWrapper.default_settings,
-            functions=functions or ChatWrapper.default_settings.functions,
+            functions=self._sections.applied_to(functions),
             segments=read_segments,
         )
 
     @property
     def control_texts(self) -> frozenset[str]:
         frames = chain(self._frame.texts, *(text.texts for text in self._history.values()))
-        return super().control_texts | frozenset(filter(None, frames))
+        others = chain(self._opening_texts.texts, texts_of(self._documentation), self._stop_texts)
+        before_calls = map(str, self._sections.text_before_calls.values)
+        return super().control_texts | frozenset(filter(None, chain(frames, others, before_calls)))
+
+    def with_clock(self, clock: Clock) -> Self:
+        """This format with another clock for the date in its opening."""
+        other = copy(self)
+        other.clock = clock
+        return other
 
     def generate_context_state(
         self,
@@ -90,20 +156,92 @@ class TemplateChatWrapper(ChatWrapper):
         document_function_params: bool = True,  # noqa: FBT001, FBT002 - the peers' signature
     ) -> ContextState:
         """The prompt, ending in the generation prompt, or in the model's text if a model item is last."""
-        history = self.add_available_functions_system_message_to_history(
-            chat_history, available_functions, document_function_params
+        functions, history = as_functions(available_functions), as_history(chat_history)
+        if not self._opening_texts.documents_functions:
+            history = self.add_available_functions_system_message_to_history(
+                history, functions, document_function_params
+            )
+            functions = {}
+        history, changes = self._revision.of(history)
+        opened, history = self._opened(history, functions, document_params=document_function_params)
+        exchanges = self._exchanges(history) or [_Exchange()]
+        texts: list[LlamaTextInput] = [self._beginning(exchanges[0], opened)]
+        place = self._place(exchanges, opened)
+        for index, exchange in enumerate(exchanges):
+            texts.append(self._asked(exchange, opened if index == place else None))
+            if exchange is not exchanges[-1] and exchange.text("model"):
+                texts.append(self._framed("model", exchange.text("model"), is_open=exchange.ended_turn))
+        generation_prompt = self._generation_prompt(exchanges[-1])
+        texts += self._ending(exchanges[-1], generation_prompt)
+        is_opened = exchanges[-1].ended_turn and self._sections.results == "own_turns"
+        ignored = "" if exchanges[-1].text("model") and not is_opened else self._text_behind_generation_prompt
+        return ContextState(LlamaText(texts), self._stop_generation_triggers(), changes, ignored)
+
+    def _opened(
+        self, history: ChatHistory, functions: ChatModelFunctions, *, document_params: bool
+    ) -> tuple[_Opened | None, ChatHistory]:
+        """The opening that fits, filled but for the user's message, and the history without what it holds."""
+        joins = self.join_adjacent_messages_of_the_same_type
+        leading = list(takewhile(lambda item: item.type == "system", history))[: None if joins else 1]
+        system = LlamaText.join_values("\n\n", [self.generate_item_text(item) for item in leading])
+        case = self._opening_texts.case(has_system=bool(system), has_functions=bool(functions))
+        if case is None:
+            return None, history
+        text = self._opening_texts.cases[case]
+        values: dict[Slot, LlamaTextInput] = {Slot.DATE: control(self.clock().strftime(self._date_format))}
+        if functions:
+            values[Slot.FUNCTIONS] = self._documentation.text(functions, document_params=document_params)
+        if Slot.SYSTEM_PROMPT not in text.slots:
+            return _Opened(text, values), history
+        values[Slot.SYSTEM_PROMPT] = system
+        return _Opened(text, values), history[len(leading) :]
+
+    def _place(self, exchanges: Sequence[_Exchange], opened: _Opened | None) -> int | None:
+        """The index of the exchange whose user message stands in the opening, if it has a place there."""
+        if opened is None or not opened.holds_message:
+            return None
+        if self._opening_texts.place == "start":
+            return 0
+        with_user = [index for index, exchange in enumerate(exchanges) if exchange.text("user")]
+        return with_user[-1] if with_user else 0
+
+    def _generation_prompt(self, last: _Exchange) -> str:
+        """What opens the model's turn: nothing if it is still open, the plain header if it has text."""
+        prompt, header = self._frame.before(Slot.COMPLETION), self._history["model"].before(Slot.MESSAGE)
+        if last.ended_turn:
+            return "" if self._sections.results == "own_turns_unopened" else prompt
+        thought = self.settings.segments.thought
+        opening = str(as_slotted(thought.prefix).fill({})).strip() if thought else ""
+        opens_thought = bool(opening and header) and prompt.removeprefix(header).strip() == opening
+        return header if last.text("model") and opens_thought else prompt
+
+    def _ending(self, last: _Exchange, generation_prompt: str) -> list[LlamaTextInput]:
+        if last.ended_turn:
+            framed = self._framed("model", last.text("model"), is_open=True)
+            return [framed, control(generation_prompt)]
+        return [control(generation_prompt), last.text("model")]
+
+    def generate_function_call_result(
+        self, function_name: str, function_params: Any = ABSENT, result: Any = ABSENT
+    ) -> LlamaText:
+        """As `ChatWrapper`'s; a string stands as it is where the format's results are text."""
+        if self._sections.result_form == "json" or not isinstance(result, str):
+            return super().generate_function_call_result(function_name, function_params, result)
+        syntax = self.settings.functions.result
+        arguments = "" if function_params is ABSENT else dump_json(function_params)
+        filling = {Slot.FUNCTION_NAME: function_name, Slot.FUNCTION_PARAMS: arguments}
+        return LlamaText(
+            as_slotted(syntax.prefix).fill(filling), result, as_slotted(syntax.suffix).fill(filling)
         )
-        exchanges = self._exchanges(history)
-        *earlier, last = exchanges or [_Exchange()]
-        texts: list[LlamaTextInput] = []
-        for index, exchange in enumerate((*earlier, last)):
-            texts.append(self._opening(exchange) if index == 0 else self._asked(exchange))
-            if exchange is not last and exchange.text("model"):
-                texts.append(self._framed("model", exchange.text("model")))
-        generation_prompt, begun = self._frame.before(Slot.COMPLETION), last.text("model")
-        texts += [control(generation_prompt), begun]
-        ignored = "" if begun else self._text_behind_generation_prompt
-        return ContextState(LlamaText(texts), self._stop_generation_triggers(), ignore_start_text=ignored)
+
+    def response_writer(self, *, use_raw: bool) -> ResponseWriter:
+        writer = super().response_writer(use_raw=use_raw)
+        writer.text_before_calls = self._sections.text_before_calls
+        if self._sections.results == "own_turns":
+            writer.reopening = control(self._history["model"].before(Slot.MESSAGE))
+        elif self._sections.are_turns:
+            writer.reopening = LlamaText()
+        return writer
 
     @property
     def _text_behind_generation_prompt(self) -> str:
@@ -112,8 +250,9 @@ class TemplateChatWrapper(ChatWrapper):
         return header.removeprefix(prompt) if header.startswith(prompt) else ""
 
     def _stop_generation_triggers(self) -> tuple[LlamaText, ...]:
-        ending = self._frame.after(Slot.COMPLETION)
-        return LlamaText(SpecialToken("EOS")), LlamaText(ending), control(ending)
+        endings = filter(None, (self._frame.after(Slot.COMPLETION), *self._stop_texts))
+        written = chain.from_iterable((LlamaText(ending), control(ending)) for ending in endings)
+        return LlamaText(SpecialToken("EOS")), *written
 
     def _exchanges(self, history: Sequence[ChatHistoryItem]) -> list[_Exchange]:
         """The history cut into exchanges, each at most a system, a user and a model text in that order."""
@@ -122,46 +261,81 @@ class TemplateChatWrapper(ChatWrapper):
         for item in history:
             if not exchanges or self._starts_exchange(item.type, previous):
                 exchanges.append(_Exchange())
-            exchanges[-1].texts[item.type].append(self.generate_item_text(item))
+            exchanges[-1].texts[item.type].append(self._item_text(item, exchanges[-1]))
             previous = item.type
         return exchanges
 
+    def _item_text(self, item: ChatHistoryItem, exchange: _Exchange) -> LlamaText:
+        if not isinstance(item, ChatModelResponse) or not self._sections.are_turns:
+            return self.generate_item_text(item)
+        writer = self.response_writer(use_raw=True)
+        text = writer.write(item.response)
+        exchange.ended_turn = writer.ended_turn
+        return text
+
     def _starts_exchange(self, role: str, previous: str) -> bool:
+        if self._sections.are_turns and previous == "model":
+            return True
         if self.join_adjacent_messages_of_the_same_type:
             return ROLES.index(role) < ROLES.index(previous)
         pairs = previous == "system" and role == "user" and SYSTEM_AND_USER in self._history
         return not pairs
 
-    def _opening(self, exchange: _Exchange) -> LlamaText:
-        """The first exchange up to the model's text: the frame's own text stands in it."""
+    def _beginning(self, first: _Exchange, opened: _Opened | None) -> LlamaText:
+        """What stands before the conversation: the frame's own text, the first system text if it has a
+        slot there, and an opening that holds no message.
+        """
         before_history = control(self._frame.before(Slot.HISTORY))
+        standing = opened.filled() if opened and not opened.holds_message else LlamaText()
         if Slot.SYSTEM_PROMPT not in self._frame.slots:
-            return LlamaText(before_history, self._asked(exchange))
+            return LlamaText(before_history, standing)
         before_system = control(self._frame.before(Slot.SYSTEM_PROMPT))
-        asked = _Exchange({**exchange.texts, "system": []})
-        return LlamaText(before_system, exchange.text("system"), before_history, self._asked(asked))
+        system = first.text("system")
+        first.texts["system"] = []
+        return LlamaText(before_system, system, before_history, standing)
 
-    def _asked(self, exchange: _Exchange) -> LlamaText:
+    def _asked(self, exchange: _Exchange, opened: _Opened | None) -> LlamaText:
         """What comes before the model's text: the framed system and user messages."""
         system, user = exchange.text("system"), exchange.text("user")
+        if opened:
+            return LlamaText(self._framed("system", system), opened.filled(user))
         pair = self._history.get(SYSTEM_AND_USER)
         if pair and system and user:
             before, between, after = map(control, pair.texts)
             return LlamaText(before, system, between, user, after)
         return LlamaText(self._framed("system", system), self._framed("user", user))
 
-    def _framed(self, role: str, text: LlamaText) -> LlamaText:
+    def _framed(self, role: str, text: LlamaText, *, is_open: bool = False) -> LlamaText:
         if not text:
             return text
         before, after = self._history[role].texts
-        return LlamaText(SpecialTokensText(before), text, SpecialTokensText(after))
+        return LlamaText(control(before), text, "" if is_open else control(after))
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """An opening and what fills it, but for the user's message."""
+
+    text: SlotString
+    values: Mapping[Slot, LlamaTextInput]
+
+    @property
+    def holds_message(self) -> bool:
+        return Slot.MESSAGE in self.text.slots
+
+    def filled(self, message: LlamaTextInput = "") -> LlamaText:
+        return fill(self.text, {**self.values, Slot.MESSAGE: message})
 
 
 @dataclass(slots=True)
 class _Exchange:
-    """A system, a user and a model text in this order, each joined of several messages or empty."""
+    """A system, a user and a model text in this order, each joined of several messages or empty.
+
+    `ended_turn` tells that the model text ends in results whose turn has ended.
+    """
 
     texts: dict[str, list[LlamaText]] = field(default_factory=lambda: {role: [] for role in ROLES})
+    ended_turn: bool = False
 
     def text(self, role: str) -> LlamaText:
         return LlamaText.join_values("\n\n", self.texts[role])
