@@ -57,7 +57,7 @@ BUILD = Build(True, True, False, "CPU : AVX2 = 1 | AMX_INT8 = 1 | REPACK = 1")
 def test_all_formats_are_listed(run_here: MainRun) -> None:
     code, out, err = run_here("wrappers")
     assert (code, err) == (0, "")
-    assert re.findall(r"^│ ([\w-]+) ", out, flags=re.MULTILINE) == list(chatwrap.chat_wrapper_names())
+    assert re.findall(r"^│ ([\w.-]+) ", out, flags=re.MULTILINE) == list(chatwrap.chat_wrapper_names())
 
 
 def test_a_format_is_shown_in_full(run_here: MainRun, folder: Path) -> None:

@@ -21,8 +21,10 @@ user = "{{message}}"
 model = "{{message}}"
 """
 KEYS = (
-    "description, source, models, examples, template, history_template, function_call_message_template, "
-    "join_adjacent_messages_of_the_same_type, segments"
+    "description, source, models, special_tokens, examples, template, history_template, "
+    "function_call_message_template, join_adjacent_messages_of_the_same_type, segments, opening, "
+    "function_documentation, function_call_sections, trim_messages, hoist_system_messages, kept_thoughts, "
+    "stop_texts, ends_at_eos, date_format"
 )
 
 
@@ -62,7 +64,7 @@ class TestBuiltin:
 class TestVocabularies:
     @pytest.mark.parametrize(
         ("vocabulary_name", "name"),
-        [("llama-bpe", "llama-3"), ("gpt-2", "general"), ("qwen2", "chatml"), ("gemma-4", "general")],
+        [("llama-bpe", "llama-3"), ("gpt-2", "general"), ("qwen2", "chatml"), ("gemma-4", "gemma-4")],
         indirect=["vocabulary_name"],
     )
     def test_the_format_whose_markers_the_vocabulary_has(self, vocabulary: Vocabulary, name: str) -> None:

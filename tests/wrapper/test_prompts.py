@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,10 @@ APART = TemplateChatWrapper(
     {role: f"{role[0].upper()}: {{{{message}}}}\n" for role in ROLES},
     join_adjacent_messages_of_the_same_type=False,
 )
-WRAPPERS = {name: load_chat_wrapper(name) for name in chat_wrapper_names()} | {
+WRAPPERS = {
+    name: load_chat_wrapper(name).with_clock(lambda: datetime(2026, 2, 3, 4, 5))
+    for name in chat_wrapper_names()
+} | {
     "framed": FRAMED,
     "apart": APART,
 }

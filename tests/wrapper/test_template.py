@@ -21,6 +21,7 @@ from chatwrap import (
     SpecialTokensText,
     TemplateChatWrapper,
     as_history,
+    chat_wrapper_names,
     history_to_json,
 )
 from chatwrap.chat.text import control
@@ -313,8 +314,17 @@ def message_texts(history: ChatHistory) -> list[str]:
     return found
 
 
+# Formats that trim texts, move system messages to the front or drop old thoughts have tests of their own.
+VERBATIM = [
+    name
+    for name in sorted(WRAPPERS)
+    if name in {"alpaca", "chatml", "gemma", "general", "llama-2", "llama-3", "mistral", "vicuna"}
+    or name not in chat_wrapper_names()
+]
+
+
 @settings(max_examples=150, deadline=None)
-@given(st.sampled_from(sorted(WRAPPERS)), histories)
+@given(st.sampled_from(VERBATIM), histories)
 def test_nothing_is_lost(name: str, history: ChatHistory) -> None:
     prompt = str(WRAPPERS[name].generate_context_state(history).context_text)
     start = 0
