@@ -273,8 +273,9 @@ class JinjaTemplateChatWrapper(ChatWrapper):
         default = self._default_shape
         if not outline.has_calls:
             return default, replace(default, content_parts=True)
+        named = self.capabilities.names_call_ids
         return tuple(
-            shape
+            replace(shape, named_call_ids=named)
             for shape in self._prober.call_shapes()
             if self._keeps_calls(shape, with_tools=with_tools, beside_text=outline.has_text_before_calls)
         )
