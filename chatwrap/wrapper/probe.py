@@ -95,10 +95,31 @@ class Capabilities:
         """Whether everything of a feature stands in the prompt."""
         return self.outcomes[feature] is Outcome.KEPT
 
+    def with_calls_of(self, other: Capabilities) -> Capabilities:
+        """These, but what has to do with functions as `other` has it."""
+        return replace(
+            self,
+            outcomes=MappingProxyType({**self.outcomes, **_of_calls(other.outcomes)}),
+            refusals=MappingProxyType({**_of_rest(self.refusals), **_of_calls(other.refusals)}),
+            object_arguments=other.object_arguments,
+            string_arguments=other.string_arguments,
+            needs_null_content=other.needs_null_content,
+            prints_call_ids=other.prints_call_ids,
+            names_call_ids=other.names_call_ids,
+        )
+
     @property
     def lost(self) -> tuple[Feature, ...]:
         """What the template drops in silence."""
         return tuple(feature for feature, outcome in self.outcomes.items() if outcome is Outcome.LOST)
+
+
+def _of_calls(features: Mapping[Feature, Any]) -> dict[Feature, Any]:
+    return {feature: value for feature, value in features.items() if _PROBES[feature].with_tools}
+
+
+def _of_rest(features: Mapping[Feature, Any]) -> dict[Feature, Any]:
+    return {feature: value for feature, value in features.items() if not _PROBES[feature].with_tools}
 
 
 class Render(Protocol):
