@@ -140,6 +140,7 @@ def _template_json(own: JinjaTemplateChatWrapper) -> dict[str, Any]:
         "string_arguments": found.string_arguments,
         "needs_null_content": found.needs_null_content,
         "prints_call_ids": found.prints_call_ids,
+        "names_call_ids": found.names_call_ids,
         "generation_prompt": found.generation_prompt,
         "default_system_message": found.default_system_message,
         "opens_thought": own.opens_thought,

@@ -99,6 +99,9 @@ class JinjaTemplateChatWrapper(ChatWrapper):
     Functions go to the template; if it can't express them, they are described in a system message and
     calls are written in the default syntax, and `changes` says so.
 
+    `tool_use_template` is used in place of `template` where there are functions or calls: some models
+    have a template of that name beside their default one.
+
     `additional_render_parameters` are variables for every render, keywords of `generate_context_state`
     for one; a variable that the template never reads is a warning.
 
@@ -121,6 +124,7 @@ class JinjaTemplateChatWrapper(ChatWrapper):
         convert_unsupported_system_messages_to_user_messages: bool | str = "auto",
         join_adjacent_messages_of_the_same_type: bool | str = "auto",
         additional_render_parameters: Mapping[str, Any] | None = None,
+        tool_use_template: str | None = None,
         always_mark: bool = False,
         clock: Clock = datetime.now,
         name: str = "chat_template",
@@ -137,12 +141,24 @@ class JinjaTemplateChatWrapper(ChatWrapper):
         self.additional_render_parameters = dict(additional_render_parameters or {})
         self.always_mark = always_mark
         self._kept_calls: dict[tuple[MessageShape, bool, bool], bool] = {}
+        self._for_calls: JinjaTemplateChatWrapper | None = None
+        if tool_use_template is not None:
+            self._for_calls = self._with(
+                ChatTemplate(tool_use_template, tokenizer, clock, name=f"{name}.tool_use")
+            )
         self._warn_of_unread(self.additional_render_parameters)
+
+    def _with(self, template: ChatTemplate) -> JinjaTemplateChatWrapper:
+        """This wrapper over another template."""
+        twin = copy(self)
+        twin._template, twin._kept_calls = template, {}
+        return twin
 
     def marking(self) -> JinjaTemplateChatWrapper:
         """This wrapper with `always_mark` on."""
         twin = copy(self)
         twin.always_mark = True
+        twin._for_calls = self._for_calls.marking() if self._for_calls else None
         return twin
 
     @property
@@ -153,7 +169,7 @@ class JinjaTemplateChatWrapper(ChatWrapper):
     @property
     def variables(self) -> frozenset[str]:
         """The names that the template reads from outside, beside those that every template gets."""
-        return self._template.variables
+        return self._template.variables | (self._for_calls.variables if self._for_calls else frozenset())
 
     @property
     def writes_eos(self) -> bool:
@@ -162,17 +178,20 @@ class JinjaTemplateChatWrapper(ChatWrapper):
 
     @property
     def control_texts(self) -> frozenset[str]:
-        return super().control_texts | {self._template.source}
+        own = super().control_texts | {self._template.source}
+        return own | self._for_calls.control_texts if self._for_calls else own
 
     @cached_property
     def capabilities(self) -> Capabilities:
         """What the template can express, found by rendering about 50 short histories, once."""
-        return self._prober.capabilities()
+        own = self._prober.capabilities()
+        return own.with_calls_of(self._for_calls.capabilities) if self._for_calls else own
 
     @cached_property
     def learned_syntax(self) -> LearnedSyntax:
         """How the template writes calls, results and thoughts, as far as it can be learned by rendering."""
-        return learn_syntax(self._prober)
+        own = learn_syntax(self._prober)
+        return replace(self._for_calls.learned_syntax, thought=own.thought) if self._for_calls else own
 
     @property
     def opens_thought(self) -> bool:
@@ -215,6 +234,10 @@ class JinjaTemplateChatWrapper(ChatWrapper):
         self._warn_of_unread(template_variables)
         history = as_history(chat_history)
         functions = as_functions(available_functions)
+        if self._for_calls and (functions or Outline.of(history).has_calls):
+            return self._for_calls.generate_context_state(
+                history, functions, document_function_params, **template_variables
+            )
         changes: list[str] = []
         tools = functions_to_openai(functions) if functions and self._template.reads_tools else None
         try:
@@ -273,8 +296,9 @@ class JinjaTemplateChatWrapper(ChatWrapper):
         default = self._default_shape
         if not outline.has_calls:
             return default, replace(default, content_parts=True)
+        named = self.capabilities.names_call_ids
         return tuple(
-            shape
+            replace(shape, named_call_ids=named)
             for shape in self._prober.call_shapes()
             if self._keeps_calls(shape, with_tools=with_tools, beside_text=outline.has_text_before_calls)
         )

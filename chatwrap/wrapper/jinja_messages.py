@@ -27,6 +27,7 @@ class MessageShape:
 
     `content_parts`: texts as ``[{"type": "text", "text": ...}]``. `null_content`: no content beside
     calls is null, not empty. `arguments_as_text`: arguments as JSON text, not as an object.
+    `named_call_ids`: calls are numbered in each message as Kimi K2 does it, ``functions.NAME:0``.
     """
 
     system: str
@@ -35,6 +36,7 @@ class MessageShape:
     content_parts: bool = False
     null_content: bool = False
     arguments_as_text: bool = False
+    named_call_ids: bool = False
 
 
 def messages_of(history: ChatHistory, shape: MessageShape, *, end_mark: str = "") -> list[dict[str, Any]]:
@@ -43,12 +45,12 @@ def messages_of(history: ChatHistory, shape: MessageShape, *, end_mark: str = ""
     messages = history_to_openai(history)
     if end_mark:
         messages[-1]["content"] += end_mark
-    called: dict[str, str] = {}
+    called: dict[str, tuple[str, str]] = {}
     for message in messages:
         message["role"] = names.get(message["role"], message["role"])
         _spell_calls(message, shape, called)
         if "tool_call_id" in message:
-            message["name"] = called[message["tool_call_id"]]
+            message["tool_call_id"], message["name"] = called[message["tool_call_id"]]
         if "reasoning_content" in message:
             message["thinking"] = message["reasoning"] = message["reasoning_content"]
         if shape.content_parts and isinstance(message["content"], str):
@@ -56,9 +58,13 @@ def messages_of(history: ChatHistory, shape: MessageShape, *, end_mark: str = ""
     return messages
 
 
-def _spell_calls(message: dict[str, Any], shape: MessageShape, called: dict[str, str]) -> None:
-    for call in message.get("tool_calls", ()):
-        called[call["id"]] = call["function"]["name"]
+def _spell_calls(message: dict[str, Any], shape: MessageShape, called: dict[str, tuple[str, str]]) -> None:
+    """Spells a message's calls, and notes the id and the name that their results go by."""
+    for index, call in enumerate(message.get("tool_calls", ())):
+        given_id, name = call["id"], call["function"]["name"]
+        if shape.named_call_ids:
+            call["id"] = f"functions.{name}:{index}"
+        called[given_id] = (call["id"], name)
         if not shape.arguments_as_text:
             call["function"]["arguments"] = json.loads(call["function"]["arguments"])
     if shape.null_content and "tool_calls" in message and not message["content"]:

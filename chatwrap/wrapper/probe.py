@@ -38,6 +38,7 @@ RESULTS: Final = ("Qoneresultq", "Qtworesultq")
 TOOL: Final = "Qtoolq"
 THOUGHT_KEYS: Final = ("reasoning_content", "thinking", "reasoning")
 _FIRST_CALL_ID: Final = "call00000"
+_NAMED_CALL_ID: Final = f"functions.{NAMES[0]}:0"
 
 
 class Feature(StrEnum):
@@ -74,6 +75,7 @@ class Capabilities:
     `thought_key` is the message key that a thought is read from. `string_arguments` tells whether
     arguments given as JSON text are written as they are, not encoded again or refused; likewise
     `object_arguments`. `needs_null_content`: calls are lost beside empty content, kept beside null.
+    `names_call_ids`: it writes a call's id as ``functions.NAME:0`` itself, but a result's as given.
     `default_system_message` is what the template says for a conversation without a system message.
     `generation_prompt` is what ``add_generation_prompt`` adds.
     """
@@ -85,6 +87,7 @@ class Capabilities:
     string_arguments: bool
     needs_null_content: bool
     prints_call_ids: bool
+    names_call_ids: bool
     generation_prompt: str
     default_system_message: str
 
@@ -92,10 +95,31 @@ class Capabilities:
         """Whether everything of a feature stands in the prompt."""
         return self.outcomes[feature] is Outcome.KEPT
 
+    def with_calls_of(self, other: Capabilities) -> Capabilities:
+        """These, but what has to do with functions as `other` has it."""
+        return replace(
+            self,
+            outcomes=MappingProxyType({**self.outcomes, **_of_calls(other.outcomes)}),
+            refusals=MappingProxyType({**_of_rest(self.refusals), **_of_calls(other.refusals)}),
+            object_arguments=other.object_arguments,
+            string_arguments=other.string_arguments,
+            needs_null_content=other.needs_null_content,
+            prints_call_ids=other.prints_call_ids,
+            names_call_ids=other.names_call_ids,
+        )
+
     @property
     def lost(self) -> tuple[Feature, ...]:
         """What the template drops in silence."""
         return tuple(feature for feature, outcome in self.outcomes.items() if outcome is Outcome.LOST)
+
+
+def _of_calls(features: Mapping[Feature, Any]) -> dict[Feature, Any]:
+    return {feature: value for feature, value in features.items() if _PROBES[feature].with_tools}
+
+
+def _of_rest(features: Mapping[Feature, Any]) -> dict[Feature, Any]:
+    return {feature: value for feature, value in features.items() if not _PROBES[feature].with_tools}
 
 
 class Render(Protocol):
@@ -187,6 +211,7 @@ class Prober:
         """All there is to tell of the template."""
         outcomes = {feature: self._best(feature) for feature in Feature}
         kept = set(self.shapes_with_calls())
+        called = [self._text(_PROBES[Feature.CALLS], shape) for shape in kept]
         clean = {shape for shape in kept if not self._encodes_twice(shape)}
         return Capabilities(
             outcomes=MappingProxyType(outcomes),
@@ -195,7 +220,8 @@ class Prober:
             object_arguments=any(not shape.arguments_as_text for shape in clean),
             string_arguments=any(shape.arguments_as_text for shape in clean),
             needs_null_content=bool(kept) and all(shape.null_content for shape in kept),
-            prints_call_ids=any(_FIRST_CALL_ID in self._text(_PROBES[Feature.CALLS], s) for s in kept),
+            prints_call_ids=any(_FIRST_CALL_ID in text for text in called),
+            names_call_ids=any(_FIRST_CALL_ID in text and _NAMED_CALL_ID in text for text in called),
             generation_prompt=self._generation_prompt(),
             default_system_message=self._default_system_message(),
         )

@@ -26,6 +26,7 @@ from chatwrap.wrapper.probe import Capabilities, Feature
 
 FALLBACK: Final = "general"
 TEMPLATE_KEY: Final = "tokenizer.chat_template"
+TOOL_USE_KEY: Final = f"{TEMPLATE_KEY}.tool_use"
 _NAME_KEYS: Final = ("general.name", "general.basename", "general.architecture")
 _THOUGHTS: Final = (Feature.LAST_THOUGHT, Feature.EARLIER_THOUGHT, Feature.CALL_THOUGHT)
 
@@ -149,7 +150,16 @@ class _Resolver:
             raise OptionError.of(
                 "chat_wrapper", "'jinja', but the model's file has no chat template.", remedy
             )
-        return JinjaTemplateChatWrapper(template, tokenizer=self.facts.tokenizer, name=TEMPLATE_KEY)
+        options: dict[str, Any] = {"tokenizer": self.facts.tokenizer, "name": TEMPLATE_KEY}
+        own = JinjaTemplateChatWrapper(template, **options)
+        tool_use = self.facts.metadata.get(TOOL_USE_KEY)
+        if not tool_use:
+            return own
+        try:
+            return JinjaTemplateChatWrapper(template, tool_use_template=tool_use, **options)
+        except DefinitionError as error:
+            self.warnings.append(f"The model's template for functions can't be used: {error}")
+            return own
 
     def _by_template(self) -> ChatWrapper | None:
         if self.facts.template is None:

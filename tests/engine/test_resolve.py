@@ -106,6 +106,20 @@ def test_choosing_a_template_that_is_not_there_is_an_error() -> None:
     )
 
 
+def test_the_template_for_functions_is_found_and_a_broken_one_is_told() -> None:
+    key = "tokenizer.chat_template.tool_use"
+    wrapper = resolve_chat_wrapper(metadata(OTHER, **{key: "{{ tools|tojson }}{{ messages[0].content }}"}))
+    functions = {"f": {"description": "D"}}
+    text = str(wrapper.generate_context_state([{"type": "user", "text": "Hi"}], functions).context_text)
+    assert text == '[{"type": "function", "function": {"name": "f", "description": "D"}}]Hi'
+    broken = resolve_chat_wrapper(metadata(CHATML, **{key: "{{ x | nosuch }}"}), explain=True)
+    assert broken.wrapper.wrapper_name == "chatml"
+    assert broken.warnings == (
+        "The model's template for functions can't be used: tokenizer.chat_template.tool_use:1:8: "
+        "not a Jinja template: No filter named 'nosuch'.\n  {{ x | nosuch }}\n         ^",
+    )
+
+
 def test_an_eos_token_without_a_vocabulary_is_told() -> None:
     resolution = resolve_chat_wrapper(metadata(OTHER + "{{ eos_token }}"), explain=True)
     assert resolution.warnings == (

@@ -11,6 +11,7 @@ from chatwrap.chat.text import LlamaText, SpecialTokensText
 from chatwrap.errors import DefinitionError, HistoryError, OptionError
 from chatwrap.wrapper.jinja import JinjaTemplateChatWrapper
 from chatwrap.wrapper.jinja_environment import ChatTemplateEnvironment, MarkingEnvironment
+from chatwrap.wrapper.probe import Feature
 
 CHATML = (
     "{% for m in messages %}"
@@ -294,3 +295,32 @@ def test_a_template_cannot_change_the_callers_values() -> None:
     JinjaTemplateChatWrapper(template).generate_context_state(history, functions)
     assert functions == {"f": {"params": {"type": "object", "properties": {}}}}
     assert history == [user("x")]
+
+
+TOOL_USE = (
+    "tools: {{ tools|tojson if tools else 'none' }}\n"
+    "{% for m in messages %}{{ m.content or '' }}"
+    "{% for c in m.tool_calls or [] %}<call>{{ c.function.name }}{{ c.function.arguments|tojson }}</call>"
+    "{% endfor %}{% endfor %}"
+)
+
+
+def test_a_template_for_tool_use_is_taken_where_there_are_functions_or_calls() -> None:
+    wrapper = JinjaTemplateChatWrapper(CHATML, tool_use_template=TOOL_USE)
+    assert str(wrapper.generate_context_state([user("Hi")]).context_text).startswith("<|im_start|>")
+    functions = {"f": {"description": "D"}}
+    assert str(wrapper.generate_context_state([user("Hi")], functions).context_text) == (
+        'tools: [{"type": "function", "function": {"name": "f", "description": "D"}}]\nHi'
+    )
+    called = [user("Hi"), model(call("f", {"a": 1}, "ok"), "done"), user("y")]
+    assert str(wrapper.generate_context_state(called).context_text) == (
+        'tools: none\nHi<call>f{"a": 1}</call>okdoney'
+    )
+    assert str(wrapper.generate_function_call("f", {"a": 1})) == '<call>f{"a": 1}</call>'
+    assert wrapper.capabilities.keeps(Feature.CALLS) and wrapper.capabilities.keeps(Feature.LATE_SYSTEM)
+
+
+def test_a_template_for_tool_use_that_cannot_be_compiled_is_named() -> None:
+    with pytest.raises(DefinitionError) as caught:
+        JinjaTemplateChatWrapper(CHATML, tool_use_template="{{ x | nosuch }}")
+    assert str(caught.value).startswith("chat_template.tool_use:1:8: not a Jinja template: ")

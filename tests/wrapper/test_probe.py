@@ -95,3 +95,15 @@ def test_quirks_of_vendor_templates(template_folder: Path) -> None:
     assert vendor(template_folder, "moonshotai-Kimi-K2").prints_call_ids
     functionary = vendor(template_folder, "meetkai-functionary-medium-v3.2")
     assert (functionary.object_arguments, functionary.string_arguments) == (False, True)
+
+
+def test_results_go_by_the_ids_that_the_template_gives_its_calls(template_folder: Path) -> None:
+    source = (template_folder / "moonshotai-Kimi-K2.jinja").read_text(encoding="utf-8")
+    calls = [
+        {"type": "functionCall", "name": name, "params": {}, "result": "r"} for name in ("first", "second")
+    ]
+    history = [{"type": "user", "text": "Q"}, {"type": "model", "response": calls}]
+    prompt = str(JinjaTemplateChatWrapper(source).generate_context_state(history).context_text)
+    for call_id in ("functions.first:0", "functions.second:1"):
+        assert f"<|tool_call_begin|>{call_id}<|tool_call_argument_begin|>" in prompt
+        assert f"## Return of {call_id}" in prompt
