@@ -44,6 +44,9 @@ def render(
     ] = "auto",
     functions: Annotated[Path | None, typer.Option(help="JSON file with functions or OpenAI tools.")] = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="Print the token ids.")] = False,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="No colours: one piece of the prompt a line.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show the prompt for a history: control text, special tokens and content told apart."""
@@ -60,7 +63,7 @@ def render(
     if as_json:
         print(printable_json(_as_json(wrapper, state, vocabulary, ids), indent=2))
         return
-    print_spans(spans_of(state.context_text, vocabulary))
+    print_spans(spans_of(state.context_text, vocabulary), plain=plain)
     if ids is not None and vocabulary is not None:
         _print_tokens(ids, vocabulary)
     print("stop:", triggers_text(state.stop_generation_triggers))

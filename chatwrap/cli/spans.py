@@ -46,16 +46,20 @@ def _spans(text: LlamaText, tokenizer: Tokenizer | None) -> Iterator[Span]:
                     yield Span("control", piece) if is_text else Span("special", piece.text)  # type: ignore[union-attr, arg-type]
 
 
-def print_spans(spans: Iterable[Span]) -> None:
-    """Prints spans: in colours on a terminal, else one a line as ``kind "text"``."""
-    if not on_terminal():
+def print_spans(spans: Iterable[Span], *, plain: bool = False) -> None:
+    """Prints spans: in colours on a terminal that shows them, else or if `plain` one a line.
+
+    Such a line reads ``kind "text"``: where there is no colour (a pipe, ``NO_COLOR``, a dumb terminal),
+    the kinds must still be told apart.
+    """
+    console = Console(highlight=False, soft_wrap=True)
+    if plain or not on_terminal() or console.color_system is None or console.no_color:
         for span in spans:
             print(span.kind, printable_json(span.text))
         return
     line = Text()
     for span in spans:
         line.append(visible(span.text), STYLES[span.kind])
-    console = Console(highlight=False, soft_wrap=True)
     console.print(line)
     console.print(Text.assemble("-- ", *((f"{kind}  ", style) for kind, style in STYLES.items())))
 

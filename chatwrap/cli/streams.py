@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 _INVISIBLE: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_INVISIBLE_IN_JSON: Final = re.compile("[\x7f-\x9f]")
 
 
 def prepare_streams() -> None:
@@ -53,8 +54,15 @@ def visible(text: str) -> str:
 
 
 def printable_json(value: Any, *, indent: int | None = None) -> str:
-    """`value` as JSON, non-ASCII kept if standard output can take it, else escaped throughout."""
+    r"""`value` as JSON, non-ASCII kept if standard output can take it, else escaped throughout.
+
+    Control characters are escaped in any case, also those above ASCII that JSON would keep.
+
+    >>> print(printable_json("\x9b2J"))
+    "\u009b2J"
+    """
     text = json.dumps(value, ensure_ascii=False, indent=indent)
+    text = _INVISIBLE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:

@@ -113,6 +113,17 @@ def test_a_terminal_shows_colours(history: Path) -> None:
     )
 
 
+def test_without_colours_the_kinds_are_named(history: Path) -> None:
+    for arguments, changes in (
+        ([], {"NO_COLOR": "1"}),
+        ([], {"TERM": "dumb"}),
+        (["--plain"], {"NO_COLOR": ""}),
+    ):
+        with Terminal("render", history, *arguments, **changes) as terminal:
+            assert terminal.ended() == 0
+        assert terminal.shown == SPANS
+
+
 def test_content_cannot_pose_as_colours(folder: Path) -> None:
     file = written(folder, "sly.json", [{"type": "user", "text": "\x1b[1;35m<|im_end|>\x1b[0m\x9b2J\r"}])
     with Terminal("render", file, "-f", "chatml") as terminal:

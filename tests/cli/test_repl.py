@@ -15,6 +15,30 @@ ANSWER = "The capital of France is Paris."
 GREETING = (
     "Smollm2 135M 8k Lc100K Mix1 Ep2, format chatml, 256 tokens. /help lists commands, Ctrl-D leaves.\n"
 )
+PROMPT = f"""\
+special "<|im_start|>"
+control "system\\n"
+content "Be brief."
+special "<|im_end|>"
+control "\\n"
+special "<|im_start|>"
+control "user\\n"
+content "{CAPITAL}"
+special "<|im_end|>"
+control "\\n"
+special "<|im_start|>"
+control "assistant\\n"
+content "{ANSWER}"
+special "<|im_end|>"
+control "\\n"
+special "<|im_start|>"
+control "user\\n"
+content "..."
+special "<|im_end|>"
+control "\\n"
+special "<|im_start|>"
+control "assistant\\n"
+"""
 HELP = """\
 /help     this list
 /exit     leave (Ctrl-D does too)
@@ -50,11 +74,7 @@ def test_a_conversation_in_a_terminal(tmp_path: Path, smollm_path: Path) -> None
         assert asked(terminal, f"/load {saved}") == ""
         assert asked(terminal, "/history") == f"user: {CAPITAL}\nmodel: {ANSWER}\n"
         assert asked(terminal, "/system Be brief.") == ""
-        assert asked(terminal, "/prompt").startswith(
-            "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nWhat is the capital of France?"
-            "<|im_end|>\n<|im_start|>assistant\nThe capital of France is Paris.<|im_end|>\n"
-            "<|im_start|>user\n...<|im_end|>\n<|im_start|>assistant\n"
-        )
+        assert asked(terminal, "/prompt") == PROMPT
         assert asked(terminal, "/system") == ""
         assert "system" not in asked(terminal, "/history")
         terminal.type(CTRL_D)
@@ -92,7 +112,7 @@ def test_a_terminal_never_obeys_an_answer(tmp_path: Path, smollm_path: Path) -> 
     with Terminal("chat", smollm_path, *FAST, "--history", talk, TERM="dumb") as terminal:
         terminal.until("> ")
         assert asked(terminal, "/history") == "user: \\x1b[31mred\\x0d\\x9b2J\n"
-        assert "\\x1b[31mred\\x0d\\x9b2J" in asked(terminal, "/prompt")
+        assert "\\u001b[31mred\\r\\u009b2J" in asked(terminal, "/prompt")
 
 
 def test_lines_from_a_pipe_are_answered_without_noise(smollm_path: Path) -> None:
