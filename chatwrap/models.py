@@ -89,7 +89,7 @@ def find_model(name_or_path: str | Path) -> Path:
     huggingface_hub isn't installed, `FileError` if there is no such file or it can't be had.
     """
     text = os.fspath(name_or_path)
-    if isinstance(name_or_path, Path) or (text and Path(text).exists()):
+    if isinstance(name_or_path, Path) or _is_there(text):
         return Path(text)
     if text.startswith("hf:"):
         return _download_named(text)
@@ -99,6 +99,14 @@ def find_model(name_or_path: str | Path) -> Path:
     if text.endswith(".gguf") or "/" in text or os.sep in text:
         raise FileError(f"{text}: no such file.")
     raise UnknownNameError("model", text, tuple(entries), "`chatwrap models`")
+
+
+def _is_there(text: str) -> bool:
+    """Whether something lies at a path. A text that can't be a path (empty, too long) is none."""
+    try:
+        return bool(text) and Path(text).exists()
+    except (OSError, ValueError):
+        return False
 
 
 def locate(entry: ModelEntry) -> Path:

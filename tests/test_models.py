@@ -130,6 +130,13 @@ def test_a_list_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         read_models(tmp_path / "m.txt")
 
 
+@pytest.mark.parametrize("name", ["a" * 5000, "a\0b", "\ud800"])
+def test_what_can_be_no_path_is_an_unknown_name(name: str) -> None:
+    with pytest.raises(UnknownNameError) as error:
+        find_model(name)
+    assert str(error.value) == f"No model named {name!r}. `chatwrap models` lists all."
+
+
 def test_a_path_is_taken_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("smollm2-135m-instruct").touch()
