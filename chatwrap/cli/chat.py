@@ -159,6 +159,13 @@ class Conversation:
         """Puts this system message in the place of those in the history; an empty one: none."""
         self.session.history = _with_system_message(self.session.history, text)
 
+    def set_format(self, name_or_file: str) -> None:
+        """Goes on in another chat format, with all that was said."""
+        from chatwrap.engine.model import resolved_wrapper
+
+        model = self.session.model
+        model.chat_wrapper = resolved_wrapper(name_or_file, model.vocabulary)
+
     def answer(self, text: str) -> bool:
         """Prints the answer to `text` and a line break; False if Ctrl-C ended it.
 

@@ -34,6 +34,7 @@ class Repl:
             "/history": (self._history, "show the conversation"),
             "/prompt": (self._show_prompt, "show the prompt that the model would get now"),
             "/system": (self._system, "TEXT: set the system message; without a text, remove it"),
+            "/format": (self._format, "NAME or FILE: go on in another chat format"),
             "/save": (self._save, "FILE: save the conversation"),
             "/load": (self._load, "FILE: go on from a saved conversation"),
         }
@@ -109,6 +110,11 @@ class Repl:
 
     def _system(self, text: str) -> None:
         self._talk.set_system_message(text)
+
+    def _format(self, name_or_file: str) -> None:
+        if not name_or_file:
+            raise ChatwrapError("no format named. Write, for example: /format chatml")
+        self._talk.set_format(name_or_file)
 
     def _save(self, file: str) -> None:
         self._session.save(_named(file))

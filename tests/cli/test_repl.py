@@ -39,6 +39,16 @@ control "\\n"
 special "<|im_start|>"
 control "assistant\\n"
 """
+ALPACA = f"""\
+content "Be brief."
+control "\\n\\n### Instruction:\\n"
+content "{CAPITAL}"
+control "\\n\\n### Response:\\n"
+content "{ANSWER}"
+control "\\n\\n### Instruction:\\n"
+content "..."
+control "\\n\\n### Response:\\n"
+"""
 HELP = """\
 /help     this list
 /exit     leave (Ctrl-D does too)
@@ -46,6 +56,7 @@ HELP = """\
 /history  show the conversation
 /prompt   show the prompt that the model would get now
 /system   TEXT: set the system message; without a text, remove it
+/format   NAME or FILE: go on in another chat format
 /save     FILE: save the conversation
 /load     FILE: go on from a saved conversation
 Ctrl-C    stop the answer
@@ -75,6 +86,15 @@ def test_a_conversation_in_a_terminal(tmp_path: Path, smollm_path: Path) -> None
         assert asked(terminal, "/history") == f"user: {CAPITAL}\nmodel: {ANSWER}\n"
         assert asked(terminal, "/system Be brief.") == ""
         assert asked(terminal, "/prompt") == PROMPT
+        assert asked(terminal, "/format alpaca") == ""
+        assert asked(terminal, "/prompt") == ALPACA
+        assert asked(terminal, "/format chatlm") == (
+            "chatwrap: No chat wrapper named 'chatlm'. Did you mean 'chatml'? "
+            "`chatwrap wrappers` lists all.\n"
+        )
+        assert asked(terminal, "/format") == (
+            "chatwrap: no format named. Write, for example: /format chatml\n"
+        )
         assert asked(terminal, "/system") == ""
         assert "system" not in asked(terminal, "/history")
         terminal.type(CTRL_D)
