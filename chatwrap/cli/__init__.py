@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import sys
-from typing import Final
+from typing import Any, Final
 
 from chatwrap.cli.streams import prepare_streams
 from chatwrap.errors import ChatwrapError, Fault, ModelError, OptionError
@@ -25,13 +25,16 @@ def main() -> None:
     """
     _die_of_interrupts()
     prepare_streams()
-    from chatwrap.cli.commands import app
+    from chatwrap.cli.commands import UsageError, app
 
     try:
         try:
-            app()
+            code = app(prog_name="chatwrap", standalone_mode=False) or 0
         finally:
             sys.stdout.flush()
+        sys.exit(code)
+    except UsageError as error:
+        _fail(_usage_message(error), USER_FAULT)
     except ModelError as error:
         _fail(str(error), RUN_FAULT)
     except OptionError as error:
@@ -56,6 +59,13 @@ def _die_of_interrupts() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+def _usage_message(error: Any) -> str:
+    """What is wrong with a command line, on one line, and where to read on; empty if help was printed."""
+    message = " ".join(error.format_message().split())
+    command = error.ctx.command_path if error.ctx else "chatwrap"
+    return message and f"{message.rstrip('.')}. `{command} --help` tells more."
+
+
 def _in_flags(fault: Fault) -> Fault:
     """A fault of an option, by the name that it has on the command line."""
     flag = _FLAGS.get(fault.where, f"--{fault.where.replace('_', '-')}" if fault.where else "")
@@ -63,7 +73,8 @@ def _in_flags(fault: Fault) -> Fault:
 
 
 def _fail(message: str, code: int) -> None:
-    sys.stderr.write(f"chatwrap: {message}\n")
+    if message:
+        sys.stderr.write(f"chatwrap: {message}\n")
     sys.exit(code)
 
 

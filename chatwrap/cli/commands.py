@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -15,6 +15,9 @@ from chatwrap.cli.grammar import grammar
 from chatwrap.cli.lint import lint
 from chatwrap.cli.lists import models, wrappers
 from chatwrap.cli.render import render
+
+# Typer names the errors of a command line but not their base: click's, or its own copy of it.
+UsageError: Final[type[Exception]] = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(
     name="chatwrap",

@@ -161,7 +161,7 @@ def test_the_version_is_told(run_here: MainRun) -> None:
                 "--help",
             ],
         ),
-        (("render",), ["--model", "--format", "--functions", "--tokens", "--json", "--help"]),
+        (("render",), ["--model", "--format", "--functions", "--tokens", "--plain", "--json", "--help"]),
         (("wrappers",), ["--help"]),
         (("models",), ["--help"]),
         (("doctor",), ["--help"]),
@@ -179,10 +179,28 @@ def test_help_lists_everything_in_its_order(
     assert run_here(*command, "-h") == (0, out, "")
 
 
-def test_an_unknown_command_is_refused(run_here: MainRun) -> None:
-    code, out, err = run_here("chatt")
-    assert (code, out) == (2, "")
-    assert "No such command 'chatt'" in err
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["frobnicate"], "No such command 'frobnicate'. `chatwrap --help` tells more."),
+        (
+            ["chat", "--temprature", "0"],
+            "No such option: --temprature (Possible options: --temperature). "
+            "`chatwrap chat --help` tells more.",
+        ),
+        (
+            ["chat", "a.gguf", "b.gguf"],
+            "Got unexpected extra argument(s) (b.gguf). `chatwrap chat --help` tells more.",
+        ),
+    ],
+)
+def test_a_mistyped_command_line_is_one_line(arguments: list[str], message: str, run_here: MainRun) -> None:
+    assert run_here(*arguments) == (2, "", f"chatwrap: {message}\n")
+
+
+def test_without_a_command_there_is_help(run_here: MainRun) -> None:
+    code, out, err = run_here()
+    assert (code, err) == (2, "") and "Usage: chatwrap" in out
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["wrappers"], ["wrappers", "chatml"], ["models"]])
