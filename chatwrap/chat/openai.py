@@ -50,7 +50,8 @@ def history_from_openai(messages: Sequence[Mapping[str, Any]], *, where: str = "
     """
     if isinstance(messages, str | Mapping) or not isinstance(messages, Sequence):
         kind = type(messages).__name__
-        raise HistoryError.of(where, f"a {kind}, not a list of messages.", "Put it in a list.")
+        remedy = "Read it with json.loads first." if isinstance(messages, str) else "Put it in a list."
+        raise HistoryError.of(where, f"a {kind}, not a list of messages.", remedy)
     reader = _MessageReader()
     for index, message in enumerate(messages):
         reader.read(message, f"{where}[{index}]")

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final, TypeAlias
 
-from chatwrap.chat.text import LlamaText, SpecialToken, SpecialTokensText
+from chatwrap.chat.text import LlamaText, LlamaTextJSON, SpecialToken, SpecialTokensText
 from chatwrap.chat.tokenizer import SpecialTokenEntry, Tokenizer
 from chatwrap.errors import ModelError
 from chatwrap.tokens.special import special_tokens_of
@@ -31,14 +31,17 @@ _ANCHOR: Final = "\n"
 _Fragment: TypeAlias = str | SpecialTokenEntry | SpecialToken
 
 
-def encode(text: LlamaText, tokenizer: Tokenizer, *, control_texts: Iterable[str] = ()) -> list[int]:
+def encode(
+    text: LlamaText | LlamaTextJSON, tokenizer: Tokenizer, *, control_texts: Iterable[str] = ()
+) -> list[int]:
     """The token ids of `text`, with exactly the BOS that the vocabulary wants.
 
+    A plain string is content; the JSON form of a text is read, with `HistoryError` for its faults.
     `control_texts` are all texts that the format may write (`ChatWrapper.control_texts`): their
     user-defined markers are protected in content even if this prompt's control text lacks them.
     Raises `TextEncodingError` for a lone surrogate. Cost is linear in the text.
     """
-    return Encoder(tokenizer, control_texts).encode(text)
+    return Encoder(tokenizer, control_texts).encode(LlamaText.from_json(text))
 
 
 class Encoder:

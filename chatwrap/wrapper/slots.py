@@ -86,7 +86,8 @@ def split(template: object, rules: Sequence[SlotRule], *, where: str) -> tuple[S
     text = _cut(template, pattern, {rule.slot for rule in rules})
     faults = _mixed_faults(template, pattern, where) + _order_faults(template, text, rules, where, mark)
     faults += _stranger_faults(template, pattern, {rule.slot for rule in rules}, where, mark)
-    return text, faults or _neighbour_faults(template, text, rules, where, mark)
+    faults += _neighbour_faults(template, text, rules, where, mark)
+    return text, faults
 
 
 def _mixed_faults(template: str, pattern: re.Pattern[str], where: str) -> list[Fault]:
@@ -175,12 +176,18 @@ def _neighbour_faults(
     template: str, text: SlotString, rules: Sequence[SlotRule], where: str, mark: str
 ) -> list[Fault]:
     faults = []
+    fillers = {rule.slot for rule in rules if rule.anywhere or rule.repeatable}
     for rule in rules:
         if rule.slot not in text.slots:
             continue
         name = mark.format(rule.slot)
-        if rule.needs_text_before and not text.parts_before(rule.slot):
+        if rule.needs_text_before and not _has_text(text.parts_before(rule.slot), fillers):
             faults.append(Fault(where, f"no text before {name} in {template!r}.", rule.needs_text_before))
-        if rule.needs_text_after and not text.parts_after(rule.slot):
+        if rule.needs_text_after and not _has_text(text.parts_after(rule.slot), fillers):
             faults.append(Fault(where, f"no text after {name} in {template!r}.", rule.needs_text_after))
     return faults
+
+
+def _has_text(parts: Sequence[str | Slot], fillers: set[Slot]) -> bool:
+    """Whether there is text, or a slot that stands in for it; one out of its order doesn't."""
+    return any(not isinstance(part, Slot) or part in fillers for part in parts)

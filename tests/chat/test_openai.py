@@ -208,7 +208,7 @@ class TestFaults:
         ("messages", "message"),
         [
             ({"role": "user"}, "messages: a dict, not a list of messages. Put it in a list."),
-            ("Hi", "messages: a str, not a list of messages. Put it in a list."),
+            ("Hi", "messages: a str, not a list of messages. Read it with json.loads first."),
             (None, "messages: a NoneType, not a list of messages. Put it in a list."),
             (
                 ["Hi", {}, {"role": "model"}, {"role": ["user"]}],

@@ -57,6 +57,10 @@ class TestFacts:
         ids = [81, 44, 108, 306, 79, 486, 108, 46, 82]
         assert encode(LlamaText("a<|im_end|>b"), smollm) == ids
 
+    def test_a_string_and_the_json_form_are_read_as_texts(self, smollm: Vocabulary) -> None:
+        assert encode("a<|im_end|>b", smollm) == [81, 44, 108, 306, 79, 486, 108, 46, 82]
+        assert encode([{"type": "specialTokensText", "value": "<|im_end|>"}], smollm) == [IM_END]
+
     def test_control_text_becomes_the_token(self, smollm: Vocabulary) -> None:
         assert encode(control("a<|im_end|>b"), smollm) == [81, IM_END, 82]
 
