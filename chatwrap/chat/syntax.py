@@ -5,69 +5,13 @@ Renderer, call grammar and output parser are all derived from these values, so t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import TypeAlias
 
 from pydantic import JsonValue
 
-from chatwrap.chat.text import LlamaText, LlamaTextInput, LlamaTextValue, SpecialTokensText
-
-
-class Slot(StrEnum):
-    """A place in a format's text that a value fills, under the name it has in template strings."""
-
-    SYSTEM_PROMPT = "systemPrompt"
-    HISTORY = "history"
-    COMPLETION = "completion"
-    MESSAGE = "message"
-    FUNCTION_NAME = "functionName"
-    FUNCTION_PARAMS = "functionParams"
-    FUNCTION_CALL_RESULT = "functionCallResult"
-    CONTENT = "content"
-    FUNCTIONS = "functions"
-    DATE = "date"
-
-
-@dataclass(frozen=True, slots=True)
-class SlottedText:
-    """A text of the format with slots in it, kept as values and never searched for.
-
-    >>> text = SlottedText((SpecialTokensText("<fn="), Slot.FUNCTION_NAME, SpecialTokensText(">")))
-    >>> text.fill({Slot.FUNCTION_NAME: "now"})
-    LlamaText(SpecialTokensText('<fn='), 'now', SpecialTokensText('>'))
-    """
-
-    parts: tuple[LlamaTextValue | Slot, ...]
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.parts
-
-    @property
-    def leading_text(self) -> LlamaText:
-        """The text before the first slot."""
-        return LlamaText(*self._until_slot(self.parts))
-
-    def fill(self, values: Mapping[Slot, LlamaTextInput]) -> LlamaText:
-        """The text with its slots filled; a slot that `values` lacks becomes nothing."""
-        return LlamaText(*(values.get(part, "") if isinstance(part, Slot) else part for part in self.parts))
-
-    @staticmethod
-    def _until_slot(parts: Iterable[LlamaTextValue | Slot]) -> Iterable[LlamaTextValue]:
-        for part in parts:
-            if isinstance(part, Slot):
-                return
-            yield part
-
-
-SyntaxText: TypeAlias = "str | LlamaText | SlottedText"
-
-
-def as_slotted(text: SyntaxText) -> SlottedText:
-    """`text` as a `SlottedText`; plain strings and `LlamaText` hold no slots."""
-    return text if isinstance(text, SlottedText) else SlottedText(LlamaText(text).values)
+from chatwrap.chat.notation import ArgumentNotation, JsonNotation
+from chatwrap.chat.slotted import SyntaxText
+from chatwrap.chat.text import LlamaText, SpecialTokensText
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +29,7 @@ class FunctionCallSyntax:
     optional_prefix_space: bool = True
     empty_call_params_placeholder: JsonValue = ""
     prefix_alternate_matches: tuple[SyntaxText, ...] = ()
+    arguments: ArgumentNotation = JsonNotation()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +76,17 @@ class SegmentsSyntax:
 
     `close_all_segments` ends every open segment. `reiterate_stack_after_function_calls` writes the
     marks of the segments still open again after a function call.
+
+    `text` are the marks around plain text, for formats whose model writes each part of its turn as a
+    message of its own (Harmony's channels, Functionary's recipients); `between_parts` then stands
+    between any two parts, calls included: text, thought, comment and call each have only their own
+    marks.
     """
 
     thought: SegmentSyntax | None = None
     comment: SegmentSyntax | None = None
+    text: SegmentSyntax | None = None
+    between_parts: SyntaxText = ""
     close_all_segments: SyntaxText | None = None
     reiterate_stack_after_function_calls: bool = False
 

@@ -93,7 +93,9 @@ def _read_request(source: str, functions: Path | None) -> _Request:
 
 def _history(value: Any, where: str) -> ChatHistory:
     if isinstance(value, str):  # which `as_history` would take for JSON text
-        raise HistoryError.of(where, "a str, not a list of messages.", "Put it in a list, or read it with json.loads first.")
+        raise HistoryError.of(
+            where, "a str, not a list of messages.", "Put it in a list, or read it with json.loads first."
+        )
     is_openai = (
         isinstance(value, list) and bool(value) and isinstance(value[0], Mapping) and "role" in value[0]
     )

@@ -8,7 +8,8 @@ from typing import Any, assert_never
 
 from chatwrap.chat.functions import ChatModelFunction, ChatModelFunctions
 from chatwrap.chat.json_text import dump_json
-from chatwrap.chat.syntax import FunctionsSyntax, Slot, SyntaxText, as_slotted
+from chatwrap.chat.slotted import Slot, SyntaxText, as_slotted
+from chatwrap.chat.syntax import FunctionsSyntax
 from chatwrap.chat.text import SpecialToken
 from chatwrap.errors import Fault, GrammarError, OptionError, SchemaError, UnknownNameError
 from chatwrap.grammar.gbnf import (

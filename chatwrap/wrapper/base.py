@@ -21,7 +21,8 @@ from chatwrap.chat.history import (
     as_history,
 )
 from chatwrap.chat.json_text import dump_json
-from chatwrap.chat.syntax import ChatWrapperSettings, Slot, SlottedText, as_slotted
+from chatwrap.chat.slotted import Slot, SlottedText, as_slotted
+from chatwrap.chat.syntax import ChatWrapperSettings
 from chatwrap.chat.text import LlamaText, LlamaTextInput, SpecialTokensText
 from chatwrap.errors import Fault, HistoryError
 from chatwrap.wrapper.document import typescript_signatures

@@ -10,7 +10,7 @@ from typing import Any, Final
 from chatwrap.chat.functions import ChatModelFunctions
 from chatwrap.chat.json_text import dump_json
 from chatwrap.chat.openai import functions_to_openai
-from chatwrap.chat.syntax import Slot
+from chatwrap.chat.slotted import Slot
 from chatwrap.chat.text import LlamaText, LlamaTextInput, control
 from chatwrap.errors import Fault
 from chatwrap.wrapper.document import typescript_signatures

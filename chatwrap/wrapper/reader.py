@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from chatwrap.chat.slotted import Slot, SlottedText
 from chatwrap.chat.syntax import (
     FunctionCallSyntax,
     FunctionResultSyntax,
     FunctionsSyntax,
     SegmentsSyntax,
     SegmentSyntax,
-    Slot,
-    SlottedText,
 )
 from chatwrap.chat.text import SpecialTokensText, control
 from chatwrap.errors import Fault

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from chatwrap.chat.history import ChatModelFunctionCall, ChatModelSegment, ResponsePart, SegmentType
-from chatwrap.chat.syntax import SegmentsSyntax, as_slotted
+from chatwrap.chat.slotted import as_slotted
+from chatwrap.chat.syntax import SegmentsSyntax
 from chatwrap.chat.text import LlamaText, LlamaTextInput
 
 CallsWriter = Callable[[Sequence[ChatModelFunctionCall]], LlamaText]

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from chatwrap.chat.syntax import Slot
+from chatwrap.chat.slotted import Slot
 from chatwrap.errors import Fault
 
 _BRACES = re.compile(r"\{\{\s*(\w+)\s*\}\}")

@@ -19,7 +19,8 @@ from chatwrap.chat.history import (
     as_history,
 )
 from chatwrap.chat.json_text import dump_json
-from chatwrap.chat.syntax import Slot, as_slotted, default_functions
+from chatwrap.chat.slotted import Slot, as_slotted
+from chatwrap.chat.syntax import default_functions
 from chatwrap.chat.text import LlamaText, LlamaTextInput, SpecialToken, control
 from chatwrap.errors import TemplateError
 from chatwrap.wrapper.base import ABSENT, ChatWrapper, ContextState

@@ -173,10 +173,14 @@ def test_an_empty_history_is_the_generation_prompt(run_here: MainRun, folder: Pa
         (" \n", "given.json: empty. Give it a JSON text."),
         ("[" * 100_000, "given.json: JSON nested too deep to read. Flatten it."),
         ("1" * 5000, "given.json: a number in it has too many digits to read. Shorten it."),
-        ('"Hi"', "given.json: a str, not a list of messages. Put it in a list."),
+        (
+            '"Hi"',
+            "given.json: a str, not a list of messages. Put it in a list, or read it with json.loads first.",
+        ),
         (
             '{"messages": "[]"}',
-            "given.json.messages: a str, not a list of messages. Read it with json.loads first.",
+            "given.json.messages: a str, not a list of messages. "
+            "Put it in a list, or read it with json.loads first.",
         ),
         ('{"type": "user"}', "given.json: a dict, not a list of messages. Put it in a list."),
         ('{"messages": 3}', "given.json.messages: a int, not a list of messages. Put it in a list."),

@@ -10,14 +10,13 @@ import jsonschema
 import pytest
 
 from chatwrap.chat.functions import as_functions
+from chatwrap.chat.slotted import Slot, SlottedText
 from chatwrap.chat.syntax import (
     ChatWrapperSettings,
     FunctionCallSyntax,
     FunctionResultSyntax,
     FunctionsSyntax,
     ParallelCallsSyntax,
-    Slot,
-    SlottedText,
 )
 from chatwrap.chat.text import LlamaText, SpecialToken, SpecialTokensText
 from chatwrap.errors import ChatwrapError, SchemaError

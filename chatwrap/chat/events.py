@@ -1,0 +1,106 @@
+"""What a model's answer says, as it is read: texts, segments, function calls, and what can't be read.
+
+Law: the `raw` of all events, joined, is the model's output, markers included.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from chatwrap.chat.history import ChatModelFunctionCall, SegmentType
+
+FinishReason: TypeAlias = Literal["stop", "length", "abort"]
+
+
+@dataclass(frozen=True, slots=True)
+class TextEvent:
+    """A piece of the answer's text. `raw` is what was read for it, so far as that differs."""
+
+    text: str
+    raw: str
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentStart:
+    """A thought or comment opens; `raw` is its mark, empty if the prompt had opened it."""
+
+    segment_type: SegmentType
+    raw: str
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentText:
+    """A piece of the open segment's text."""
+
+    segment_type: SegmentType
+    text: str
+    raw: str
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentEnd:
+    """The open segment ends; `raw` is its mark, empty where something else ended it."""
+
+    segment_type: SegmentType
+    raw: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallStart:
+    """A function call opens. `index` counts the answer's calls from 0; `call_id` is what the model wrote."""
+
+    index: int
+    name: str
+    call_id: str | None
+    raw: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentsText:
+    """A piece of a call's arguments, as JSON whatever the format's notation is.
+
+    Law: the texts of one call, joined, are JSON of the arguments that its `CallEnd` has.
+    """
+
+    index: int
+    text: str
+    raw: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnd:
+    """A function call is complete: its name and its arguments as values."""
+
+    index: int
+    call: ChatModelFunctionCall
+    raw: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """Something that couldn't be read as the format means it. `message` is for a person.
+
+    `kind` is one of a closed set of names; `raw` is the text concerned, if no other event has it.
+    """
+
+    kind: str
+    message: str
+    raw: str
+
+
+ParserEvent: TypeAlias = (
+    TextEvent | SegmentStart | SegmentText | SegmentEnd | CallStart | ArgumentsText | CallEnd | Diagnostic
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseEnd:
+    """The answer has ended, and why; the last event of a model's answer."""
+
+    finish_reason: FinishReason
+    n_prompt_tokens: int
+    n_completion_tokens: int
+
+
+ResponseEvent: TypeAlias = ParserEvent | ResponseEnd

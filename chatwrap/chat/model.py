@@ -1,0 +1,50 @@
+"""What prompts need of a model: a request in, the events of its answer out."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+
+from pydantic import JsonValue
+
+from chatwrap.chat.events import ResponseEvent
+from chatwrap.chat.functions import ChatModelFunctions
+from chatwrap.chat.history import ChatHistory
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFunction:
+    """The tool choice that the model has to call this function."""
+
+    name: str
+
+
+ToolChoice: TypeAlias = Literal["auto", "none", "required"] | NamedFunction
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """A conversation, and what the model may do about it.
+
+    `response_schema` is a JSON Schema that the answer's text has to be valid by. `options` are the
+    sampling options by the names of `SamplingOptions` (``temperature``, ``max_tokens``, ``stop``, ...).
+    """
+
+    history: ChatHistory
+    functions: ChatModelFunctions = field(default_factory=dict)
+    tool_choice: ToolChoice = "auto"
+    max_parallel_calls: int | None = None
+    response_schema: Mapping[str, JsonValue] | bool | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+class ChatModel(Protocol):
+    """Whatever answers requests: a loaded GGUF model, or an endpoint."""
+
+    def respond(self, request: ChatRequest) -> Generator[ResponseEvent, None, None]:
+        """The events of the answer, `ResponseEnd` last. Closing the generator aborts the answer.
+
+        What is wrong with the request is raised before the first event.
+        """
+        ...
