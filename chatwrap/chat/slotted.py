@@ -33,6 +33,7 @@ class Slot(StrEnum):
 class SlottedText:
     """A text of the format with slots in it, kept as values and never searched for.
 
+    >>> from chatwrap.chat.text import SpecialTokensText
     >>> text = SlottedText((SpecialTokensText("<fn="), Slot.FUNCTION_NAME, SpecialTokensText(">")))
     >>> text.fill({Slot.FUNCTION_NAME: "now"})
     LlamaText(SpecialTokensText('<fn='), 'now', SpecialTokensText('>'))

@@ -29,7 +29,7 @@ class FunctionCallSyntax:
     optional_prefix_space: bool = True
     empty_call_params_placeholder: JsonValue = ""
     prefix_alternate_matches: tuple[SyntaxText, ...] = ()
-    arguments: ArgumentNotation = JsonNotation()
+    arguments: ArgumentNotation = field(default_factory=JsonNotation)
 
 
 @dataclass(frozen=True, slots=True)
