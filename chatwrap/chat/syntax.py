@@ -6,11 +6,12 @@ Renderer, call grammar and output parser are all derived from these values, so t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 
 from pydantic import JsonValue
 
 from chatwrap.chat.notation import ArgumentNotation, JsonNotation
-from chatwrap.chat.slotted import SyntaxText
+from chatwrap.chat.slotted import Slot, SyntaxText, as_slotted
 from chatwrap.chat.text import LlamaText, SpecialTokensText
 
 
@@ -59,6 +60,13 @@ class FunctionsSyntax:
     call: FunctionCallSyntax
     result: FunctionResultSyntax
     parallelism: ParallelCallsSyntax | None = None
+
+    @property
+    def numbers_calls(self) -> bool:
+        """Whether a call's id or number stands in calls or results."""
+        texts = (self.call.prefix, self.call.params_prefix, self.call.suffix)
+        parts = (as_slotted(text).parts for text in (*texts, self.result.prefix, self.result.suffix))
+        return any(part in (Slot.CALL_ID, Slot.CALL_INDEX) for part in chain.from_iterable(parts))
 
 
 @dataclass(frozen=True, slots=True)
