@@ -20,7 +20,8 @@ class FunctionCallSyntax:
     """``prefix name params_prefix arguments suffix``; the function's name may recur in the suffix.
 
     `optional_prefix_space` allows a space before the prefix in the model's output.
-    `prefix_alternate_matches` are prefixes recognised in output but never rendered.
+    `prefix_alternate_matches` are prefixes recognised in output but never rendered, and likewise
+    `params_prefix_alternate_matches`; any prefix may go with any params prefix.
     `empty_call_params_placeholder` stands for arguments that were never given ("" writes nothing).
     """
 
@@ -30,6 +31,7 @@ class FunctionCallSyntax:
     optional_prefix_space: bool = True
     empty_call_params_placeholder: JsonValue = ""
     prefix_alternate_matches: tuple[SyntaxText, ...] = ()
+    params_prefix_alternate_matches: tuple[SyntaxText, ...] = ()
     arguments: ArgumentNotation = field(default_factory=JsonNotation)
 
 
