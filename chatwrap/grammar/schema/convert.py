@@ -33,6 +33,8 @@ from chatwrap.grammar.schema.objects import Braces, Form, Objects
 from chatwrap.grammar.schema.report import Recorder, Report
 from chatwrap.grammar.schema.scalars import Scalars
 
+MAX_CHOICES_DEPTH = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -191,6 +193,20 @@ class Converter:
 
     def _needs_sole(self, flat: Flat) -> bool:
         return any("unevaluatedProperties" in self.document.keywords(leaf) for leaf in flat.leaves)
+
+    def is_text_only(self, elements: Sequence[Element], depth: int = 0) -> bool:
+        """Whether the schemas say themselves that only a string can hold."""
+        flat = self.conjunctions.flatten(elements)
+        if flat is None or depth > MAX_CHOICES_DEPTH:
+            return False
+        if self._types(flat.leaves)[0] <= {"string"}:
+            return True
+        values = self._constants(flat, self.values)
+        if values is not None:
+            return all(isinstance(value, str) for value in values)
+        return any(
+            all(self.is_text_only(option, depth + 1) for option in choice.options) for choice in flat.choices
+        )
 
     def _constants(self, flat: Flat, manner: Manner) -> list[Any] | None:
         """The shortest list of values that some leaf limits the value to; None without one."""

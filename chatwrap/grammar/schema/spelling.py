@@ -186,11 +186,12 @@ _NON_ASCII: Final = intersection(((0x80, 0x10FFFF),), EVERY)
 _HEX: Final = CharClass(((48, 57), (65, 70), (97, 102)))
 _HIGH: Final = CharClass(((56, 57), (65, 70), (97, 102)))
 _NONZERO: Final = CharClass(((49, 57), (65, 70), (97, 102)))
+_HIGH_BUT_D: Final = CharClass(((49, 57), (65, 67), (69, 70), (97, 99), (101, 102)))
 # Escapes of characters past ASCII. That one may write a smaller number with more digits is left out.
 _ESCAPED_NON_ASCII: Final = alternation([
     sequence(Literal("\\x"), _HIGH, _HEX),
     sequence(Literal("\\u0"), _NONZERO, _HEX, _HEX),
-    sequence(Literal("\\u"), CharClass(((49, 57), (65, 67), (69, 70), (97, 99), (101, 102))), _HEX, _HEX, _HEX),
+    sequence(Literal("\\u"), _HIGH_BUT_D, Repetition(_HEX, 3, 3)),
     sequence(Literal("\\u"), CharClass(((68, 68), (100, 100))), CharClass(((48, 55),)), _HEX, _HEX),
     sequence(Literal("\\U000"), _NONZERO, Repetition(_HEX, 4, 4)),
     sequence(Literal("\\U0010"), Repetition(_HEX, 4, 4)),
