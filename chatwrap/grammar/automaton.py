@@ -160,7 +160,7 @@ def of_words(words: Iterable[str]) -> Automaton:
         row_of([(((ord(c), ord(c)),), target) for c, target in moves.items()]) if moves else NO_MOVES
         for moves in trie
     ]
-    return minimal(rows, [state in ends for state in range(len(trie))])
+    return _minimal_forward(rows, [state in ends for state in range(len(trie))])
 
 
 def without_words(words: Iterable[str]) -> Automaton:
@@ -177,7 +177,7 @@ def without_words(words: Iterable[str]) -> Automaton:
                 row.append((code_point + 1, other))
         rows.append(tuple(sorted(dict(row).items())))
     rows.append(((0, other), (0xD800, DEAD), (0xE000, other)))
-    return minimal(rows, [state not in ends for state in range(other + 1)])
+    return _minimal_forward(rows, [state not in ends for state in range(other + 1)])
 
 
 def _trie(words: Iterable[str]) -> tuple[list[dict[str, int]], set[int]]:
@@ -205,6 +205,60 @@ def of_lengths(minimum: int, maximum: int | None) -> Automaton:
     rows = [row_of([(EVERY, state + 1)]) for state in range(n_states - 1)]
     rows.append(NO_MOVES if maximum is not None else row_of([(EVERY, n_states - 1)]))
     return Automaton(tuple(rows), tuple(state >= minimum for state in range(n_states)))
+
+
+def of_lengths_within(automaton: Automaton, minimum: int, maximum: int | None) -> Automaton:
+    """The texts of an automaton that have `minimum` to `maximum` code points.
+
+    The same as ``automaton & of_lengths(minimum, maximum)``, and faster: the length grows with every
+    move, so states are merged in one pass from the longest texts. Raises `TooManyStatesError`.
+    """
+    last = minimum if maximum is None else maximum
+    levels, n_states = [[0]], 1
+    while len(levels) <= last and levels[-1]:
+        reached = {target for state in levels[-1] for _, target in automaton.rows[state] if target != DEAD}
+        levels.append(sorted(reached))
+        n_states += len(reached)
+        if n_states > MAX_STATES:
+            raise TooManyStatesError
+    starts = [sum(map(len, levels[:n])) for n in range(len(levels) + 1)]
+    rows: list[Row] = []
+    accepting: list[bool] = []
+    for length, states in enumerate(levels):
+        numbers = dict(zip(levels[length + 1], range(starts[length + 1], n_states), strict=False)) if (
+            length + 1 < len(levels)
+        ) else {}  # fmt: skip
+        if not numbers and maximum is None:
+            numbers = {state: n_states + state for state in range(len(automaton.rows))}
+        rows += [tuple((low, numbers.get(target, DEAD)) for low, target in automaton.rows[s]) for s in states]
+        accepting += [automaton.accepting[state] and length >= minimum for state in states]
+    if maximum is None:
+        rows += [_shifted(row, n_states) for row in automaton.rows]
+        return minimal(rows, [*accepting, *automaton.accepting])
+    return _minimal_forward(rows, accepting)
+
+
+def _minimal_forward(rows: list[Row], accepting: list[bool]) -> Automaton:
+    """As `minimal`, for moves that lead to later states or stay: one pass from the last state."""
+    merged: dict[tuple[bool, Row], int] = {}
+    number_of = [DEAD] * len(rows)
+    final_rows: list[Row] = []
+    final_accepting: list[bool] = []
+    for state in reversed(range(len(rows))):
+        row: list[tuple[int, int]] = []
+        for low, target in rows[state]:
+            number = target if target == DEAD else -2 if target == state else number_of[target]
+            if not row or row[-1][1] != number:
+                row.append((low, number))
+        if not accepting[state] and all(number < 0 for _, number in row):
+            continue
+        signature = (accepting[state], tuple(row))
+        known = merged.setdefault(signature, len(final_rows))
+        if known == len(final_rows):
+            final_rows.append(tuple((low, known if number == -2 else number) for low, number in row))
+            final_accepting.append(accepting[state])
+        number_of[state] = known
+    return _ordered(final_rows, final_accepting, number_of[0])
 
 
 def joined(first: str, second: Automaton) -> Automaton:
