@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
 from chatwrap.errors import ChatwrapError
@@ -163,7 +164,8 @@ def of_words(words: Iterable[str]) -> Automaton:
     return _minimal_forward(rows, [state in ends for state in range(len(trie))])
 
 
-def without_words(words: Iterable[str]) -> Automaton:
+@lru_cache(maxsize=256)
+def without_words(words: tuple[str, ...]) -> Automaton:
     """Every text but these words: what `ANYTHING` less `of_words` is, made at once."""
     trie, ends = _trie(words)
     other = len(trie)
