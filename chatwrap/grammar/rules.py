@@ -13,7 +13,7 @@ from operator import is_
 from typing import assert_never
 
 from chatwrap.errors import SchemaError
-from chatwrap.grammar.automaton import DEAD, NO_MOVES, Automaton, moves_of
+from chatwrap.grammar.automaton import Automaton, moves_of
 from chatwrap.grammar.charset import EVERY, Ranges
 from chatwrap.grammar.gbnf import (
     EMPTY,
@@ -30,6 +30,7 @@ from chatwrap.grammar.gbnf import (
     references,
     sequence,
 )
+from chatwrap.grammar.merging import DEAD, NO_MOVES
 from chatwrap.grammar.safety import Takes, takes
 from chatwrap.grammar.texts import TEXT_RULES, json_spelling, plain_spelling
 
