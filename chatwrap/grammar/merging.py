@@ -7,6 +7,7 @@ from collections.abc import Hashable
 DEAD = -1
 Row = tuple[tuple[int, int], ...]
 NO_MOVES: Row = ((0, DEAD),)
+MAX_LOOKS = 60_000
 States = tuple[tuple[Row, ...], tuple[bool, ...]]
 """The rows of moves of all states, and which of them accept; the first is where it starts."""
 
@@ -70,7 +71,11 @@ def _renumbered(row: Row, number_of: dict[int, int]) -> Row:
 
 def _classes(part: list[int], rows: list[Row], accepting: list[bool],
              number_of: dict[int, int]) -> list[list[int]]:  # fmt: skip
-    """The states of one strongly connected part, equal ones together."""
+    """The states of one strongly connected part, equal ones together.
+
+    A round of refinement looks at all states and may tell only one apart, as in a pattern's long count.
+    Past `MAX_LOOKS` the states stay as they are: that costs size, never correctness.
+    """
     if len(part) == 1:
         return [part]
     inside = set(part)
@@ -81,7 +86,7 @@ def _classes(part: list[int], rows: list[Row], accepting: list[bool],
         number_of.update(dict.fromkeys(part, DEAD))
         return []
     n_classes = 0
-    while True:
+    for _ in range(1 + MAX_LOOKS // len(part)):
         groups: dict[Hashable, list[int]] = {}
         for state in part:
             row = tuple(
@@ -94,6 +99,7 @@ def _classes(part: list[int], rows: list[Row], accepting: list[bool],
         if len(groups) == n_classes:
             return list(groups.values())
         n_classes = len(groups)
+    return [[state] for state in part]
 
 
 def _parts(rows: list[Row]) -> list[list[int]]:
