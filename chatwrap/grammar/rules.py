@@ -31,7 +31,7 @@ from chatwrap.grammar.gbnf import (
     sequence,
 )
 from chatwrap.grammar.merging import DEAD, NO_MOVES
-from chatwrap.grammar.safety import Takes, takes
+from chatwrap.grammar.safety import Takes, takes, uses_of
 from chatwrap.grammar.texts import TEXT_RULES, json_spelling, plain_spelling
 
 # llama.cpp unfolds a repetition into as many rules; longer ones are built from blocks.
@@ -45,12 +45,14 @@ Spell = Callable[[Ranges], list[Expression]]
 class RuleBook:
     """Rules being written. `max_rules` bounds them; past it `SchemaError` is raised.
 
-    `takes` is what each rule must take, once `tree` has been called (`safety.takes`).
+    Once `tree` has been called, `takes` is what each rule must take (`safety.takes`), and `uses` what
+    those of the tree refer to.
     """
 
     rules: dict[str, Expression] = field(default_factory=dict)
     max_rules: int = 100_000
     takes: Takes = field(default_factory=dict)
+    uses: dict[str, list[str]] = field(default_factory=dict)
     _known: dict[Expression, Reference] = field(default_factory=dict)
     _automata: dict[tuple[Automaton, str], Expression] = field(default_factory=dict)
     _by_id: dict[tuple[int, str], tuple[Automaton, Expression]] = field(default_factory=dict)
@@ -136,19 +138,27 @@ class RuleBook:
     def tree(self) -> GrammarTree:
         """The finished grammar: reachable rules that can match, none that merely rename another."""
         rules = _without_unit_cycles(self.rules)
-        self.takes = takes(GrammarTree(rules))
+        uses = uses_of(GrammarTree(rules))
+        self.takes = takes(GrammarTree(rules), uses)
         meant = {name: _meant(name, rules) if self.takes[name] is not None else NEVER for name in rules}
+        changed = {name for name, target in meant.items() if target != Reference(name)}
         kept: dict[str, Expression] = {}
+        self.uses = {}
         todo = ["root"]
         while todo:
             name = todo.pop()
-            if name not in kept:
-                source = meant[name] if name == "root" else Reference(name)
-                if source == NEVER:
-                    return GrammarTree({"root": NEVER})
-                expression = rules[source.name] if isinstance(source, Reference) else source
-                kept[name] = _pruned(expression, meant)
-                todo.extend(references(kept[name]))
+            if name in kept:
+                continue
+            source = meant[name] if name == "root" else Reference(name)
+            if source == NEVER:
+                return GrammarTree({"root": NEVER})
+            expression = rules[source.name] if isinstance(source, Reference) else source
+            used = uses[source.name] if isinstance(source, Reference) else []
+            if not changed.isdisjoint(used):
+                expression = _pruned(expression, meant)
+                used = references(expression)
+            kept[name], self.uses[name] = expression, used
+            todo.extend(used)
         return GrammarTree(kept)
 
 
