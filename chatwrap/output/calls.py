@@ -25,7 +25,8 @@ _LITTER: Final = ("```", "}", "]", ")", '"')
 class CallsReader:
     """Reads calls as `shape` and `section` frame them, and tells them to `writer`.
 
-    White space between calls, and between a call and a text, belongs to neither.
+    White space between calls, and between a call and a text, belongs to neither. `shared` are words that
+    open other parts of the answer, too.
     """
 
     source: Source
@@ -34,6 +35,7 @@ class CallsReader:
     shape: CallShape
     section: SectionShape
     functions: ChatModelFunctions | None
+    shared: frozenset[str] = frozenset()
     n_calls: int = 0
     _in_section: bool = False
 
@@ -48,16 +50,16 @@ class CallsReader:
         """The words that can mean nothing but the end of a call or of a section."""
         return distinct((*self.shape.tail.words, *self.section.tail.words))
 
-    def read(self, word: str, segment: SegmentType | None) -> Reading[bool]:
+    def read(self, word: str, segment: SegmentType | None, *, is_taken: bool = False) -> Reading[bool]:
         """Reads the calls from `word`, which stands here, on. False if that opened no call.
 
-        Then what was taken is told as text of the `segment`.
+        Then what was taken is told as text of the `segment`. If the whole lead `is_taken`, `word` is "".
         """
         self._in_section = word in self.section.lead.words[:1]
         if self._in_section:
             yield from self._take(self.section.lead.words, None)
             word = yield from self._next_opener()
-        if not (yield from self._call(word, segment)):
+        if not (yield from self._call(word, segment, is_taken=is_taken)):
             return False
         while True:
             following = yield from self._next()
@@ -81,7 +83,7 @@ class CallsReader:
             if word in self.section.lead.words[:1] and word:
                 yield from self._take(self.section.lead.words, None)
                 self._in_section = True
-            elif word in self.openers:
+            elif word in self.openers and word not in self.shared:
                 return "" if word == "{" else word
             elif word in tail:
                 yield from self._close_section()
@@ -124,11 +126,12 @@ class CallsReader:
         spelled, stop = self.alphabet.spell(word), self.source.stopped_by.strip()
         return bool(stop) and (stop.startswith(spelled) or spelled.startswith(stop))
 
-    def _call(self, word: str, segment: SegmentType | None) -> Reading[bool]:
+    def _call(self, word: str, segment: SegmentType | None, *, is_taken: bool = False) -> Reading[bool]:
         """Reads one call; False if there is none here."""
         call = Call(self.writer, self.n_calls, self.functions)
-        doubtful = not word and not self._in_section
-        yield from self._take(self._lead_from(word), call)
+        doubtful = not (word or is_taken or self._in_section)
+        if not is_taken:
+            yield from self._take(self._lead_from(word), call)
         outcome = yield from self._body(call, doubtful=doubtful)
         if outcome == "no_call" or (outcome == "cut" and not call.name and doubtful):
             yield from self._give_up(word, segment)
@@ -143,7 +146,7 @@ class CallsReader:
 
     def _lead_from(self, word: str) -> tuple[str, ...]:
         """The words of the lead from `word` on."""
-        for mark in (self.shape.lead, *self.shape.alternates):
+        for mark in self.shape.leads:
             if word in mark.words:
                 return mark.words[mark.words.index(word) :]
         return self.shape.lead.words if not word and self._in_section else ()
@@ -152,7 +155,7 @@ class CallsReader:
         """Name and arguments."""
         arguments = ArgumentsReader(self.source, self.alphabet, call, self._ends)
         if self.shape.envelope is None:
-            if not (yield from HeadReader(self.source, self.alphabet, call, self.shape).read()):
+            if not (yield from HeadReader(self.source, self.alphabet, call, self.shape, doubtful).read()):
                 return "cut" if self.source.ended and self.source.at == len(self.source.ahead) else "no_call"
             is_complete = yield from arguments.read(self.shape.notation, self.shape.tail.words)
             return "read" if is_complete else "cut"

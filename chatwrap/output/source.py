@@ -56,6 +56,10 @@ class Alphabet:
         """`text` as the format writes it, its characters for special tokens spelled out."""
         return _SURROGATE.sub(lambda found: self.texts.get(found[0], ""), text)
 
+    def is_strange(self, word: str) -> bool:
+        """Whether `word` is a special token that is in none of the marks."""
+        return word == STRANGE
+
     def cut(self, text: str) -> Iterator[str]:
         """The special tokens that `text`, a run of them, is made of."""
         at = 0
