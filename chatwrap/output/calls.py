@@ -75,7 +75,7 @@ class CallsReader:
         between = self.section.between.words if self.section.between else (",", ";")
         while True:
             char = yield from self.source.past_space()
-            tail = self.section.tail.words if self._in_section else ()
+            tail = self.section.tail.words if self._in_section or not self.section.lead else ()
             word = yield from self.source.which([*self.openers, *between, *tail, *self.closers])
             if not char:
                 self._end_section(is_end=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Literal, TypeAlias
 
 from chatwrap.chat.history import SegmentType
-from chatwrap.chat.slotted import SlottedText, SyntaxText
+from chatwrap.chat.slotted import Slot, SlottedText, SyntaxText
 from chatwrap.chat.syntax import ChatWrapperSettings, SegmentsSyntax, SegmentSyntax
 from chatwrap.chat.text import LlamaText, SpecialTokensText
 from chatwrap.output.marks import Mark
@@ -98,7 +98,7 @@ def _whole_word(words: Sequence[str], source: Source) -> Reading[str]:
 
 
 def _mark(text: SyntaxText, alphabet: Alphabet) -> Mark:
-    return Mark.of("".join(part for part in alphabet.of_mark(text) if isinstance(part, str)))
+    return Mark.of("".join(part for part in alphabet.of_mark(text) if not isinstance(part, Slot)))
 
 
 def control_texts(value: object) -> Iterator[str]:
