@@ -20,14 +20,13 @@ _NO_POSITIONS: Final = {
     inspect.Parameter.VAR_POSITIONAL: "takes positional arguments",
 }
 
+_IGNORED: Final[set[JsonSchemaWarningKind]] = {"skipped-choice", "non-serializable-default"}
+
 
 class _Schema(GenerateJsonSchema):
     """JSON Schema without what tells a model nothing: titles made of names, notes on defaults."""
 
-    ignored_warning_kinds: set[JsonSchemaWarningKind] = {
-        "skipped-choice",
-        "non-serializable-default",
-    }
+    ignored_warning_kinds = _IGNORED
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
