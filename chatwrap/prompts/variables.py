@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from jinja2 import meta, nodes
 
 from chatwrap.prompts.properties import NO_DEFAULT, AnyProperty, Property, StringProperty
-
-_SAFE_TESTS: Final = frozenset({"defined", "undefined"})
-_PRESENCE_TESTS: Final = frozenset({"none"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +77,18 @@ def _uses(node: Any) -> Iterator[tuple[str, str]]:
     """Each reading of a name with what is done: printed, asked for, handled if missing, or used."""
     match node:
         case nodes.Output():
-            for child in node.nodes:
-                yield from _named(child, "text")
+            for printed in node.nodes:
+                yield from _named(printed, "text")
         case nodes.If() | nodes.CondExpr():
             yield from _condition(node.test)
             for child in node.iter_child_nodes(exclude=["test"]):
                 yield from _named(child, "text" if isinstance(node, nodes.CondExpr) else "value")
-        case nodes.Filter(node=nodes.Name() as name) if node.name in ("default", "d"):
-            yield name.name, "safe"
+        case nodes.Filter(name="default" | "d", node=nodes.Name(name=name)):
+            yield name, "safe"
             for child in node.iter_child_nodes(exclude=["node"]):
                 yield from _named(child, "value")
-        case nodes.Test(node=nodes.Name() as name) if node.name in _SAFE_TESTS:
-            yield name.name, "safe"
+        case nodes.Test(name="defined" | "undefined", node=nodes.Name(name=name)):
+            yield name, "safe"
         case _:
             for child in node.iter_child_nodes():
                 yield from _named(child, "value")
@@ -106,8 +103,8 @@ def _condition(test: Any) -> Iterator[tuple[str, str]]:
         case nodes.And() | nodes.Or():
             yield from _condition(test.left)
             yield from _condition(test.right)
-        case nodes.Test(node=nodes.Name() as name) if test.name in _PRESENCE_TESTS:
-            yield name.name, "condition"
+        case nodes.Test(name="none", node=nodes.Name(name=name)):
+            yield name, "condition"
         case _:
             yield from _named(test, "value")
 
@@ -132,12 +129,12 @@ def paths_of(tree: nodes.Template) -> dict[str, str]:
 
 def _path(node: Any) -> str | None:
     match node:
-        case nodes.Name():
-            return node.name
+        case nodes.Name(name=name):
+            return str(name)
         case nodes.Getattr():
             owner, key = _path(node.node), node.attr
-        case nodes.Getitem(arg=nodes.Const()):
-            owner, key = _path(node.node), str(node.arg.value)
+        case nodes.Getitem(arg=nodes.Const(value=value)):
+            owner, key = _path(node.node), str(value)
         case _:
             return None
     return None if owner is None else f"{owner}.{key}"
