@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,6 +17,7 @@ from chatwrap.prompts.messages import Message
 from chatwrap.prompts.parser import OutputParser, raw_text
 
 _OPENERS: Final = "{["
+_OPEN_NUMBER: Final = re.compile(r"(?<=[\s:,\[])[-+.0-9eE]{1,400}$")  # more digits may follow
 MAX_REPAIRED: Final = 20_000
 """So many characters of bad JSON are repaired at most, since that takes time quadratic in them at worst."""
 
@@ -32,8 +34,8 @@ def loads_repaired(text: str) -> Any:
     except (ValueError, RecursionError):
         pass
     if len(text) > MAX_REPAIRED:
-        if (value := partial_json(text)) is not None:
-            return value
+        if (value := partial_json(text)) is not None or not any(opener in text for opener in _OPENERS):
+            return "" if value is None else value
         problem = f"it isn't JSON, and {len(text)} characters are too many to repair."
         raise AnswerError(problem, "Ask for less.", text=text)
     import json_repair
@@ -52,8 +54,9 @@ def partial_json(text: str) -> Any:
     starts = [place for opener in _OPENERS if (place := text.find(opener)) >= 0]
     if not starts:
         return None
+    begun = _OPEN_NUMBER.sub("", text[min(starts) :])
     try:
-        return pydantic_core.from_json(text[min(starts) :], allow_partial="trailing-strings")
+        return pydantic_core.from_json(begun, allow_partial="trailing-strings")
     except ValueError:
         return None
 
