@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from operator import is_
+from typing import assert_never
 
 from chatwrap.errors import SchemaError
 from chatwrap.grammar.automaton import DEAD, NO_MOVES, Automaton, moves_of
@@ -253,6 +254,23 @@ def _pruned(expression: Expression, meant: dict[str, Expression]) -> Expression:
             return Repetition(kept, minimum, maximum)
         case _:
             return expression
+
+
+def renamed(expression: Expression, prefix: str) -> Expression:
+    """The expression with `prefix` before the names of all rules."""
+    match expression:
+        case Literal() | CharClass():
+            return expression
+        case Reference(name):
+            return Reference(prefix + name)
+        case Sequence(items):
+            return Sequence(tuple(renamed(item, prefix) for item in items))
+        case Alternation(options):
+            return Alternation(tuple(renamed(option, prefix) for option in options))
+        case Repetition(item, minimum, maximum):
+            return Repetition(renamed(item, prefix), minimum, maximum)
+        case _:
+            assert_never(expression)
 
 
 def _unit_options(expression: Expression) -> tuple[Expression, ...]:

@@ -27,6 +27,7 @@ _TEMPLATE_KINDS: Final[Mapping[str, tuple[type, str]]] = {
     "template": (str, "a string"),
     "history_template": (dict, "a table"),
     "function_call_message_template": (dict, "a table"),
+    "function_call_arguments": (dict, "a table"),
     "join_adjacent_messages_of_the_same_type": (bool, "true or false"),
     "segments": (dict, "a table"),
     "opening": (dict, "a table"),

@@ -39,7 +39,12 @@ _HISTORY_RULES: Final = {
         SlotRule(Slot.MESSAGE, "the user's message goes"),
     ),
 }
+_CALL_IDS: Final = (
+    SlotRule(Slot.CALL_ID, "the call's id goes", optional=True, repeatable=True, anywhere=True),
+    SlotRule(Slot.CALL_INDEX, "the call's number goes", optional=True, repeatable=True, anywhere=True),
+)
 _CALL_RULES: Final = (
+    *_CALL_IDS,
     SlotRule(
         Slot.FUNCTION_NAME,
         "the function's name goes",
@@ -52,7 +57,13 @@ _CALL_RULES: Final = (
         needs_text_after="Put there what ends a call.",
     ),
 )
+_FRAMED_CALL_RULES: Final = (
+    *_CALL_IDS,
+    SlotRule(Slot.FUNCTION_NAME, "the function's name goes", repeatable=True),
+    SlotRule(Slot.FUNCTION_PARAMS, "the arguments go"),
+)
 _RESULT_RULES: Final = (
+    *_CALL_IDS,
     SlotRule(Slot.FUNCTION_NAME, "the function's name goes", optional=True, repeatable=True, anywhere=True),
     SlotRule(Slot.FUNCTION_PARAMS, "the arguments go", optional=True, repeatable=True, anywhere=True),
     SlotRule(
@@ -93,25 +104,29 @@ class TemplateReader:
         }
         return {role: text for role, text in read.items() if text}
 
-    def functions(self, templates: object) -> FunctionsSyntax | None:
-        """How calls and results are written, None if `templates` is None."""
+    def functions(self, templates: object, *, are_framed: bool = False) -> FunctionsSyntax | None:
+        """How calls and results are written, None if `templates` is None.
+
+        If calls `are_framed` by a section, nothing need stand before the name or behind the arguments.
+        """
         if templates is None:
             return None
         where = "function_call_message_template"
         given = self.mapping(templates, where, needed=("call", "result"))
-        call = self.split(given["call"], _CALL_RULES, f"{where}.call") if "call" in given else None
+        rules = _FRAMED_CALL_RULES if are_framed else _CALL_RULES
+        call = self.split(given["call"], rules, f"{where}.call") if "call" in given else None
         result = self.split(given["result"], _RESULT_RULES, f"{where}.result") if "result" in given else None
         if not call or not result:
             return None
         name, params, answer = Slot.FUNCTION_NAME, Slot.FUNCTION_PARAMS, Slot.FUNCTION_CALL_RESULT
         return FunctionsSyntax(
             call=FunctionCallSyntax(
-                prefix=_slotted(call.parts_before(name)),
-                params_prefix=_slotted(call.parts_between(name, params)),
-                suffix=_slotted(call.parts_after(params)),
+                prefix=slotted(call.parts_before(name)),
+                params_prefix=slotted(call.parts_between(name, params)),
+                suffix=slotted(call.parts_after(params)),
             ),
             result=FunctionResultSyntax(
-                prefix=_slotted(result.parts_before(answer)), suffix=_slotted(result.parts_after(answer))
+                prefix=slotted(result.parts_before(answer)), suffix=slotted(result.parts_after(answer))
             ),
         )
 
@@ -195,5 +210,6 @@ class TemplateReader:
         return {key: value[key] for key in known if value.get(key) is not None}
 
 
-def _slotted(parts: Sequence[str | Slot]) -> SlottedText:
+def slotted(parts: Sequence[str | Slot]) -> SlottedText:
+    """`parts` of a template string as a text of the format: what is no slot is control text."""
     return SlottedText(tuple(part if isinstance(part, Slot) else SpecialTokensText(part) for part in parts))

@@ -10,7 +10,7 @@ from chatwrap.chat.slotted import as_slotted
 from chatwrap.chat.syntax import SegmentsSyntax
 from chatwrap.chat.text import LlamaText, LlamaTextInput
 
-CallsWriter = Callable[[Sequence[ChatModelFunctionCall]], LlamaText]
+CallsWriter = Callable[[Sequence[ChatModelFunctionCall], int], LlamaText]
 
 
 @dataclass(slots=True)
@@ -20,7 +20,8 @@ class ResponseWriter:
     Calls are collected and written together, so that a format with parallel calls can frame them.
     `text_before_calls` stands between a text and the calls behind it. If results are turns of their own,
     `reopening` is what opens the model's turn again, written once something follows them; else it is
-    None. After `write`, `ended_turn` tells whether the item ends in such results.
+    None. After `write`, `ended_turn` tells whether the item ends in such results. `n_calls` counts the
+    calls of the conversation, those of earlier items included, and is given on to `write_calls`.
     """
 
     segments: SegmentsSyntax
@@ -29,6 +30,7 @@ class ResponseWriter:
     text_before_calls: LlamaText = field(default_factory=LlamaText)
     reopening: LlamaText | None = None
     ended_turn: bool = False
+    n_calls: int = 0
     _follows_text: bool = False
     _written: list[LlamaTextInput] = field(default_factory=list)
     _pending_calls: list[ChatModelFunctionCall] = field(default_factory=list)
@@ -64,7 +66,8 @@ class ResponseWriter:
         self._reopen()
         if self._follows_text:
             self._written.append(self.text_before_calls)
-        self._written.append(self.write_calls(tuple(self._pending_calls)))
+        self._written.append(self.write_calls(tuple(self._pending_calls), self.n_calls))
+        self.n_calls += len(self._pending_calls)
         self._pending_calls.clear()
         self._called, self._follows_text = True, False
         self.ended_turn = self.reopening is not None

@@ -18,12 +18,12 @@ from chatwrap.chat.history import (
     HistoryLike,
     as_history,
 )
-from chatwrap.chat.json_text import dump_json
 from chatwrap.chat.slotted import Slot, as_slotted
 from chatwrap.chat.syntax import default_functions
 from chatwrap.chat.text import LlamaText, LlamaTextInput, SpecialToken, control
 from chatwrap.errors import TemplateError
-from chatwrap.wrapper.base import ABSENT, ChatWrapper, ContextState
+from chatwrap.wrapper.base import ChatWrapper, ContextState
+from chatwrap.wrapper.notations import read_notation, with_notation
 from chatwrap.wrapper.opening import fill, read_documentation, read_opening, texts_of
 from chatwrap.wrapper.reader import ROLES, SYSTEM_AND_USER, TemplateReader
 from chatwrap.wrapper.response import ResponseWriter
@@ -60,6 +60,13 @@ class TemplateChatWrapper(ChatWrapper):
     - `function_documentation`: a ``template`` with ``{{functions}}``; their ``form`` (``json_lines``,
       ``json_array``, ``bare_json_lines``: without OpenAI's wrapping, ``typescript``), what stands between
       two of them (``separator``), and the ``indent`` of the JSON.
+    - `function_call_arguments`: how arguments are written. ``form`` is ``json``; ``tagged`` with a
+      ``prefix`` (in which ``{{parameterName}}`` stands, and ``{{isString}}`` where needed), a ``suffix``, a
+      text ``between`` arguments and ``literals`` (``json``, ``python``, ``python_containers``);
+      ``keywords`` with a text ``between`` and ``mappings`` (``python``, ``json``); or ``bare_keys`` with a
+      ``quote``, ``sorts_keys`` and ``null``. Calls without arguments write ``{}`` if ``absent`` is
+      ``empty_object``, as it is by default where the arguments are a member of a JSON object.
+      ``{{callId}}`` and ``{{callIndex}}`` in calls and results number the conversation's calls from 0.
     - `function_call_sections`: the texts around calls made together and around their results
       (``calls_prefix``, ``between_calls``, ``calls_suffix``, and the same for ``results``), and
       ``text_before_calls``, written between a text and the calls behind it. ``result_form`` ``text``
@@ -94,6 +101,7 @@ class TemplateChatWrapper(ChatWrapper):
         history_template: Mapping[str, str],
         *,
         function_call_message_template: Mapping[str, str] | None = None,
+        function_call_arguments: Mapping[str, Any] | None = None,
         join_adjacent_messages_of_the_same_type: bool = True,
         segments: Mapping[str, Any] | None = None,
         opening: Mapping[str, str] | None = None,
@@ -110,7 +118,11 @@ class TemplateChatWrapper(ChatWrapper):
         reader = TemplateReader()
         self._frame = reader.frame(template, ends_at_eos=reader.flag(ends_at_eos, "ends_at_eos"))
         self._history = reader.history(history_template)
-        functions = reader.functions(function_call_message_template) or default_functions()
+        functions = reader.functions(
+            function_call_message_template, are_framed=function_call_sections is not None
+        )
+        notation = read_notation(function_call_arguments, reader)
+        functions = with_notation(functions, notation) if functions else default_functions()
         read_segments = reader.segments(segments)
         joins = reader.flag(
             join_adjacent_messages_of_the_same_type, "join_adjacent_messages_of_the_same_type"
@@ -222,21 +234,14 @@ class TemplateChatWrapper(ChatWrapper):
             return [framed, control(generation_prompt)]
         return [control(generation_prompt), last.text("model")]
 
-    def generate_function_call_result(
-        self, function_name: str, function_params: Any = ABSENT, result: Any = ABSENT
-    ) -> LlamaText:
+    def _written_result(self, function_name: str, result: Any) -> LlamaTextInput:
         """As `ChatWrapper`'s; a string stands as it is where the format's results are text."""
         if self._sections.result_form == "json" or not isinstance(result, str):
-            return super().generate_function_call_result(function_name, function_params, result)
-        syntax = self.settings.functions.result
-        arguments = "" if function_params is ABSENT else dump_json(function_params)
-        filling = {Slot.FUNCTION_NAME: function_name, Slot.FUNCTION_PARAMS: arguments}
-        return LlamaText(
-            as_slotted(syntax.prefix).fill(filling), result, as_slotted(syntax.suffix).fill(filling)
-        )
+            return super()._written_result(function_name, result)
+        return result
 
-    def response_writer(self, *, use_raw: bool) -> ResponseWriter:
-        writer = super().response_writer(use_raw=use_raw)
+    def response_writer(self, *, use_raw: bool, n_earlier_calls: int = 0) -> ResponseWriter:
+        writer = super().response_writer(use_raw=use_raw, n_earlier_calls=n_earlier_calls)
         writer.text_before_calls = self._sections.text_before_calls
         if self._sections.results == "own_turns":
             writer.reopening = control(self._history["model"].before(Slot.MESSAGE))
@@ -259,20 +264,19 @@ class TemplateChatWrapper(ChatWrapper):
         """The history cut into exchanges, each at most a system, a user and a model text in that order."""
         exchanges: list[_Exchange] = []
         previous = "model"
+        n_calls = 0
         for item in history:
             if not exchanges or self._starts_exchange(item.type, previous):
                 exchanges.append(_Exchange())
-            exchanges[-1].texts[item.type].append(self._item_text(item, exchanges[-1]))
+            exchange = exchanges[-1]
+            if isinstance(item, ChatModelResponse):
+                writer = self.response_writer(use_raw=True, n_earlier_calls=n_calls)
+                exchange.texts[item.type].append(writer.write(item.response))
+                exchange.ended_turn, n_calls = writer.ended_turn, writer.n_calls
+            else:
+                exchange.texts[item.type].append(self.generate_item_text(item))
             previous = item.type
         return exchanges
-
-    def _item_text(self, item: ChatHistoryItem, exchange: _Exchange) -> LlamaText:
-        if not isinstance(item, ChatModelResponse) or not self._sections.are_turns:
-            return self.generate_item_text(item)
-        writer = self.response_writer(use_raw=True)
-        text = writer.write(item.response)
-        exchange.ended_turn = writer.ended_turn
-        return text
 
     def _starts_exchange(self, role: str, previous: str) -> bool:
         if self._sections.are_turns and previous == "model":
