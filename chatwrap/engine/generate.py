@@ -13,6 +13,7 @@ import llama_cpp
 from chatwrap.chat.events import Diagnostic, FinishReason, ParserEvent, TextEvent
 from chatwrap.chat.history import ChatModelFunctionCall, ChatModelResponse, SegmentType
 from chatwrap.chat.text import LlamaText
+from chatwrap.engine.calls import TokenConstraint
 from chatwrap.engine.context import Shortening
 from chatwrap.engine.evaluate import Evaluator, context_size
 from chatwrap.engine.logprobs import LogprobRecorder, TokenLogprob
@@ -79,15 +80,16 @@ class GenerationResult:
 
 @dataclass(frozen=True, slots=True)
 class AnswerPlan:
-    """How an answer is read, and what ends it besides its stops.
+    """What an answer may be, how it is read, and what ends it besides its stops.
 
-    `reader` makes events of the output; `ignore_start_text` is dropped from its start if it stands
-    there. `opened` is the segment that the prompt has opened, `opening` its mark. An answer has at most
-    `max_calls` function calls. After `thought_budget` tokens of thoughts the open one is closed by
-    `thought_end_ids`.
+    `constraint` is a grammar of all of it. `reader` makes events of the output; `ignore_start_text` is
+    dropped from its start if it stands there. `opened` is the segment that the prompt has opened,
+    `opening` its mark. An answer has at most `max_calls` function calls. After `thought_budget` tokens
+    of thoughts the open one is closed by `thought_end_ids`.
     """
 
     reader: OutputReader
+    constraint: TokenConstraint | None = None
     ignore_start_text: str = ""
     opened: SegmentType | None = None
     opening: LlamaText | None = None
@@ -127,13 +129,13 @@ class Generation(Iterator[Chunk]):
     ) -> None:
         self._turn = turns_of(llama).turn(wait=wait)
         self._plan = plan
-        if plan.response_format is not None:
+        if plan.response_format is not None and plan.constraint is None:
             options = plan.response_format.applied_to(options)
         vocabulary = vocabulary_of(llama)
         self._logprobs = None if n_top_logprobs is None else LogprobRecorder(vocabulary, n_top_logprobs)
         if self._logprobs is not None:
             options = replace(options, logits_processor=(*options.logits_processors, self._logprobs))
-        self._evaluator = Evaluator(llama, options, self._turn)
+        self._evaluator = Evaluator(llama, options, self._turn, constraint=plan.constraint)
         self.prompt_ids = tuple(prompt_ids)
         self._n_most = _room(self.prompt_ids, llama, options)
         self._pieces = AnswerPieces(detector, vocabulary)
@@ -189,7 +191,7 @@ class Generation(Iterator[Chunk]):
             if (tail := self._tail()) is not None:
                 yield tail
             self._finish(self._reason())
-            if self._plan.response_format is not None:
+            if self._plan.response_format is not None and not self.result.function_calls:
                 value = self._plan.response_format.value_of(self.result)
                 self._result = replace(self.result, value=value)
         finally:
@@ -199,7 +201,7 @@ class Generation(Iterator[Chunk]):
         """Chunks until the answer ends. A thought's end is put in by evaluating on from there."""
         while True:
             if self._exceeds_budget():
-                for token_id in self._plan.thought_end_ids:
+                for token_id in self._evaluator.admitted(self._plan.thought_end_ids):
                     if not self._is_over() and (chunk := self._taken(token_id, sampled=False)):
                         yield chunk
             if self._is_over():

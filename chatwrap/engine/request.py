@@ -29,8 +29,9 @@ class AnswerRequest:
     """What the model may do, and how its answer is made.
 
     `functions` are those it may call, as far as `tool_choice` lets it; `max_parallel_function_calls` is
-    how many times in one answer. `thought_budget` is how many tokens it may think. `top_logprobs` asks
-    for the likelihood of each token, and of so many others in its place.
+    how many times in one answer. What a grammar can't keep of the functions' schemas is left to the
+    model, or with `strict_functions` an error. `thought_budget` is how many tokens it may think.
+    `top_logprobs` asks for the likelihood of each token, and of so many others in its place.
 
     Raises `OptionError` with every fault, `UnknownNameError` for a choice that isn't among the functions.
     """
@@ -39,6 +40,7 @@ class AnswerRequest:
     document_function_params: bool = True
     tool_choice: ToolChoice = "auto"
     max_parallel_function_calls: int | None = None
+    strict_functions: bool = False
     thought_budget: int | None = None
     response_format: ResponseFormat | None = None
     top_logprobs: int | None = None
