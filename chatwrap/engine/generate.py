@@ -129,8 +129,6 @@ class Generation(Iterator[Chunk]):
     ) -> None:
         self._turn = turns_of(llama).turn(wait=wait)
         self._plan = plan
-        if plan.response_format is not None and plan.constraint is None:
-            options = plan.response_format.applied_to(options)
         vocabulary = vocabulary_of(llama)
         self._logprobs = None if n_top_logprobs is None else LogprobRecorder(vocabulary, n_top_logprobs)
         if self._logprobs is not None:

@@ -6,10 +6,9 @@ import contextlib
 import ctypes
 import inspect
 import secrets
-import warnings
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, Self
 
 import llama_cpp
 
@@ -20,9 +19,18 @@ from chatwrap.chat.model import ChatRequest
 from chatwrap.chat.text import LlamaText
 from chatwrap.engine.context import ContextStrategyLike
 from chatwrap.engine.evaluate import check_open, context_size
+from chatwrap.engine.formats import (
+    LATE_CHOICES,
+    ChatWrapperLike,
+    ModelWrappers,
+    RequestFormat,
+    check_variables,
+    load_wrapper,
+)
 from chatwrap.engine.generate import Abort, Generation, GenerationResult
 from chatwrap.engine.plan import answer_plan
 from chatwrap.engine.prompt import Prompt, PromptMaker
+from chatwrap.engine.replay import Replay
 from chatwrap.engine.request import AnswerRequest, ToolChoiceLike
 from chatwrap.engine.response_format import ResponseFormatLike
 from chatwrap.engine.sampling import SEEDS, NumberRange, SamplingOptions, seed_bits
@@ -41,15 +49,10 @@ from chatwrap.models import find_model
 from chatwrap.output.stop import StopDetector
 from chatwrap.tokens.encode import encode
 from chatwrap.wrapper.base import ChatWrapper, ContextState
-from chatwrap.wrapper.definition import load_chat_wrapper
-from chatwrap.wrapper.resolve import ModelFacts, resolve
-
-ChatWrapperLike: TypeAlias = str | Path | ChatWrapper
 
 DEFAULT_N_CTX: Final = 8192
 """The largest context that a model gets unasked, in tokens: its memory grows with it."""
 
-_LATE: Final = ("auto", "jinja")
 _INT_MAX: Final = 2**31 - 1
 _RANGES: Final[Mapping[str, NumberRange]] = {
     "n_ctx": NumberRange(1, _INT_MAX, integral=True),
@@ -67,10 +70,14 @@ class Model:
     `close` frees the memory, and so does leaving the ``with`` block.
     """
 
-    def __init__(self, llama: llama_cpp.Llama, chat_wrapper: ChatWrapperLike = "auto") -> None:
+    def __init__(
+        self, llama: llama_cpp.Llama, chat_wrapper: ChatWrapperLike | ModelWrappers = "auto"
+    ) -> None:
         """Makes a model of a `llama_cpp.Llama`. Raises `UnknownNameError` for an unknown wrapper."""
         self.llama = llama
-        self.chat_wrapper = resolved_wrapper(chat_wrapper, self.vocabulary)
+        if not isinstance(chat_wrapper, ModelWrappers):
+            chat_wrapper = ModelWrappers(chat_wrapper, self.vocabulary)
+        self.wrappers = chat_wrapper
 
     def __enter__(self) -> Self:
         return self
@@ -81,6 +88,15 @@ class Model:
     def close(self) -> None:
         """Frees the model's memory. It can't be used after."""
         self.llama.close()
+
+    @property
+    def chat_wrapper(self) -> ChatWrapper:
+        """The chat format that this model speaks; setting it changes that."""
+        return self.wrappers.wrapper
+
+    @chat_wrapper.setter
+    def chat_wrapper(self, chat_wrapper: ChatWrapper) -> None:
+        self.wrappers = ModelWrappers(chat_wrapper, self.vocabulary)
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -136,6 +152,7 @@ class Model:
         thought_budget: int | None = None,
         response_format: ResponseFormatLike | None = None,
         top_logprobs: int | None = None,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
         context_strategy: ContextStrategyLike = "error",
         options: SamplingOptions | None = None,
         abort: Abort | None = None,
@@ -153,7 +170,8 @@ class Model:
         is put in. `response_format` is what the answer has to be: a JSON Schema or a type, closed (an
         object has no properties but those named), a `Grammar`, or a `ResponseFormat` with options of its
         own. The answer's value is `result.value`. `top_logprobs` asks for the likelihood of each token
-        and of so many others in its place. `context_strategy` is what becomes of a history that is too
+        and of so many others in its place. `chat_template_kwargs` are variables for the model's chat
+        template (``{"enable_thinking": False}``). `context_strategy` is what becomes of a history that is too
         long: ``"error"``, ``"drop_oldest"``, a `DropOldest` or a function of a `ContextOverflow`.
         `changes` are fields of `SamplingOptions` by name.
 
@@ -168,6 +186,7 @@ class Model:
             thought_budget=thought_budget,
             response_format=response_format,
             top_logprobs=top_logprobs,
+            chat_template_kwargs=chat_template_kwargs or {},
             context_strategy=context_strategy,
             options=options,
             **changes,
@@ -190,37 +209,49 @@ class Model:
         asked = AnswerRequest.of_chat_request(request)
         return _events(self.answer(self.prompt(request.history, asked), asked))
 
-    def prompt(
-        self,
-        history: HistoryLike,
-        request: AnswerRequest,
-        *,
-        encode: Callable[[LlamaText], list[int]] | None = None,
-    ) -> Prompt:
-        """The prompt for a request, by `encode` if not by this model's own; see `PromptMaker.make`."""
+    def prompt(self, history: HistoryLike, request: AnswerRequest, *, replay: Replay | None = None) -> Prompt:
+        """The prompt for a request; ids that `replay` holds are put back. See `PromptMaker.make`."""
+        form = self.format_of(request)
 
         def render(items: ChatHistory) -> ContextState:
-            params = request.document_function_params
-            return self.context_state(items, functions=request.offered, document_function_params=params)
+            return form.render(items, request.offered, document_params=request.document_function_params)
 
-        maker = PromptMaker(render, encode or self.encode, self.n_ctx, lambda: self.vocabulary.longest_piece)
+        def encode(text: LlamaText) -> list[int]:
+            replayed = replay and replay.encode(text, self.vocabulary, form.encode)
+            return replayed or form.encode(text)
+
+        maker = PromptMaker(render, encode, self.n_ctx, lambda: self.vocabulary.longest_piece)
         return maker.make(as_history(history), request.context_strategy, request.options.max_tokens)
 
     def answer(
         self, prompt: Prompt, request: AnswerRequest, *, abort: Abort | None = None, wait: bool = True
     ) -> Generation:
         """The answer to a prompt."""
-        triggers, options = prompt.state.stop_generation_triggers, request.options
+        plan = answer_plan(request, prompt, self.format_of(request))
+        options = request.options
+        if request.response_format is not None and plan.constraint is None:
+            options = request.response_format.applied_to(options)
+        triggers = prompt.state.stop_generation_triggers
         return Generation(
             self.llama,
             prompt.token_ids,
             StopDetector(triggers, self.vocabulary, options.stop_strings),
             options,
-            answer_plan(request, prompt, self.chat_wrapper.settings, self.vocabulary, self.encode),
+            plan,
             n_top_logprobs=request.top_logprobs,
             abort=abort,
             wait=wait,
         )
+
+    def format_of(self, request: AnswerRequest) -> RequestFormat:
+        """The format of a request: this model's, or its own template where there are variables for it.
+
+        Raises `OptionError` for variables that the template doesn't read.
+        """
+        variables = request.chat_template_kwargs
+        wrapper = self.wrappers.template if variables else self.chat_wrapper
+        check_variables(wrapper, variables)
+        return RequestFormat(wrapper, self.vocabulary, variables)
 
 
 def _events(generation: Generation) -> Generator[ResponseEvent, None, None]:
@@ -258,7 +289,7 @@ def load_model(
     """
     path = find_model(path_or_name)
     check_gguf(path)
-    if isinstance(chat_wrapper, ChatWrapper) or chat_wrapper not in _LATE:
+    if isinstance(chat_wrapper, ChatWrapper) or chat_wrapper not in LATE_CHOICES:
         chat_wrapper = load_wrapper(chat_wrapper)
     options = {
         "n_ctx": n_ctx,
@@ -274,22 +305,6 @@ def load_model(
     options["n_ctx"] = n_ctx or _default_n_ctx(path)
     options["seed"] = secrets.randbits(32) if seed in (None, -1) else seed_bits(seed)
     return Model(_load(path, options, verbose=verbose), chat_wrapper)
-
-
-def load_wrapper(chat_wrapper: ChatWrapperLike) -> ChatWrapper:
-    """A chat wrapper as it is, or loaded by its name or from its file."""
-    return chat_wrapper if isinstance(chat_wrapper, ChatWrapper) else load_chat_wrapper(chat_wrapper)
-
-
-def resolved_wrapper(chat_wrapper: ChatWrapperLike, vocabulary: Vocabulary) -> ChatWrapper:
-    """The wrapper for a vocabulary; ``"auto"`` and ``"jinja"`` as in `chatwrap.wrapper.resolve.resolve`.
-
-    A chat template that can't be used is a warning.
-    """
-    resolution = resolve(ModelFacts(vocabulary.metadata, vocabulary), chat_wrapper)
-    for message in resolution.warnings:
-        warnings.warn(message, stacklevel=3)
-    return resolution.wrapper
 
 
 def _check_options(options: Mapping[str, object]) -> None:

@@ -9,6 +9,7 @@ from chatwrap.chat.slotted import as_slotted
 from chatwrap.chat.syntax import ChatWrapperSettings
 from chatwrap.chat.text import LlamaText, SpecialToken
 from chatwrap.engine.calls import CallConstraint, TokenConstraint
+from chatwrap.engine.formats import RequestFormat
 from chatwrap.engine.generate import AnswerPlan
 from chatwrap.engine.prompt import Prompt
 from chatwrap.engine.reading import OutputReader, PlainReader
@@ -21,15 +22,14 @@ from chatwrap.errors import OptionError
 def answer_plan(
     request: AnswerRequest,
     prompt: Prompt,
-    settings: ChatWrapperSettings,
-    vocabulary: Vocabulary,
-    encode: Callable[[LlamaText], list[int]],
+    form: RequestFormat,
 ) -> AnswerPlan:
     """How the answer to a prompt is constrained and read.
 
     Raises `OptionError` for a grammar beside functions and for thoughts that can't be closed, and what
     `CallConstraint.compiled` does.
     """
+    settings, vocabulary = form.settings, form.vocabulary
     opened: SegmentType | None = None
     syntax = settings.segments.of(opened) if opened else None
     budget = request.thought_budget if settings.segments.thought else None
@@ -42,8 +42,8 @@ def answer_plan(
         opening=as_slotted(syntax.prefix).fill({}) if syntax else None,
         max_calls=request.max_parallel_function_calls,
         thought_budget=budget,
-        thought_end_ids=() if budget is None else _thought_end_ids(settings, encode),
-        response_format=request.response_format,
+        thought_end_ids=() if budget is None else _thought_end_ids(settings, form.encode),
+        response_format=request.response_format if request.validates else None,
         shortening=prompt.shortening,
     )
 

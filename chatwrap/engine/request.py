@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Self, TypeAlias
 
@@ -32,6 +32,8 @@ class AnswerRequest:
     how many times in one answer. What a grammar can't keep of the functions' schemas is left to the
     model, or with `strict_functions` an error. `thought_budget` is how many tokens it may think.
     `top_logprobs` asks for the likelihood of each token, and of so many others in its place.
+    `chat_template_kwargs` are variables for the chat template. With `validates` an answer in a response
+    format is read and checked; without, it is a text that the grammar allows.
 
     Raises `OptionError` with every fault, `UnknownNameError` for a choice that isn't among the functions.
     """
@@ -45,6 +47,8 @@ class AnswerRequest:
     response_format: ResponseFormat | None = None
     top_logprobs: int | None = None
     context_strategy: ContextStrategy = refuse
+    chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    validates: bool = True
     options: SamplingOptions = field(default_factory=SamplingOptions)
 
     def __post_init__(self) -> None:
@@ -56,6 +60,9 @@ class AnswerRequest:
             value = getattr(self, name)
             if value is not None and (fault := allowed.fault(name, value)):
                 yield fault
+        kwargs = self.chat_template_kwargs
+        if not isinstance(kwargs, Mapping) or not all(isinstance(name, str) for name in kwargs):
+            yield Fault("chat_template_kwargs", f"must map names to values, not {kwargs!r}.")
         if self.tool_choice not in ("auto", "none") and not self.functions:
             yield Fault("tool_choice", f"{self.tool_choice!r}, but there are no functions.", "Give some.")
 

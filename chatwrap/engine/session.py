@@ -136,7 +136,7 @@ class ChatSession:
     def _turn(self, text: str, *, abort: Abort | None = None, **options: Any) -> _Turn:
         request = AnswerRequest.of(**{"context_strategy": self._strategy, **options})
         base, message = self._history, ChatUserMessage(text=text)
-        prompt = self.model.prompt((*base, message), request, encode=self._encode)
+        prompt = self.model.prompt((*base, message), request, replay=self._replay)
         generation = self.model.answer(prompt, request, abort=abort)
         return _Turn(base, message, prompt.state.context_text, generation)
 
@@ -148,10 +148,6 @@ class ChatSession:
                 yield value
             last = value
         yield turn.generation.result.value
-
-    def _encode(self, text: LlamaText) -> list[int]:
-        replayed = self._replay and self._replay.encode(text, self.model.vocabulary, self.model.encode)
-        return replayed or self.model.encode(text)
 
     def _pieces(self, turn: _Turn) -> Generator[str, None, None]:
         try:
