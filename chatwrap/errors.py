@@ -142,6 +142,14 @@ def _answer_error(problem: str, remedy: str, text: str) -> AnswerError:
     return AnswerError(problem, remedy, text=text)
 
 
+class OutputError(ChatwrapError, ValueError):
+    """A model's output isn't as its format means it; `kind` and `raw` are the diagnostic's."""
+
+    def __init__(self, kind: str, problem: str, raw: str) -> None:
+        self.kind, self.problem, self.raw = kind, problem, raw
+        super().__init__(str(Fault("output", problem)))
+
+
 class TextEncodingError(ChatwrapError, ValueError):
     """A text can't be encoded as UTF-8: it holds a lone surrogate at `char_offset`."""
 

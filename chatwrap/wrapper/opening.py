@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any, Final
@@ -13,12 +13,24 @@ from chatwrap.chat.openai import functions_to_openai
 from chatwrap.chat.slotted import Slot
 from chatwrap.chat.text import LlamaText, LlamaTextInput, control
 from chatwrap.errors import Fault
+from chatwrap.wrapper.declarations import gemma_declarations, python_stubs, xml_functions
 from chatwrap.wrapper.document import typescript_signatures
 from chatwrap.wrapper.reader import TemplateReader
 from chatwrap.wrapper.slots import SlotRule, SlotString
+from chatwrap.wrapper.typescript import functionary_namespace, harmony_namespace
 
 PLACES: Final = ("start", "last_user")
-FORMS: Final = ("json_lines", "json_array", "bare_json_lines", "typescript")
+FORMS: Final[Mapping[str, Callable[[ChatModelFunctions], LlamaTextInput] | None]] = {
+    "json_lines": None,
+    "json_array": None,
+    "bare_json_lines": None,
+    "typescript": typescript_signatures,
+    "xml": xml_functions,
+    "python_stubs": python_stubs,
+    "gemma_declarations": gemma_declarations,
+    "harmony_namespace": harmony_namespace,
+    "functionary_namespace": functionary_namespace,
+}
 
 _SYSTEM: Final = SlotRule(Slot.SYSTEM_PROMPT, "the system message goes", anywhere=True)
 _FUNCTIONS: Final = SlotRule(Slot.FUNCTIONS, "the functions' documentation goes", anywhere=True)
@@ -97,10 +109,10 @@ class FunctionDocumentation:
         return fill(self.template, {Slot.FUNCTIONS: self._written(functions)})
 
     def _written(self, functions: ChatModelFunctions) -> LlamaTextInput:
+        if (write := FORMS[self.form]) is not None:
+            return write(functions)
         tools: list[dict[str, Any]] = functions_to_openai(functions)
         match self.form:
-            case "typescript":
-                return typescript_signatures(functions)
             case "json_array":
                 return dump_json(tools, indent=self.indent, where="functions")
             case "bare_json_lines":
@@ -141,7 +153,7 @@ def read_documentation(options: object, reader: TemplateReader) -> FunctionDocum
     indent = given.get("indent")
     if indent is not None and (isinstance(indent, bool) or not isinstance(indent, int) or indent < 0):
         reader.faults.append(Fault(f"{where}.indent", f"must be a whole number from 0 on, not {indent!r}."))
-    form = reader.choice(given.get("form", default.form), FORMS, f"{where}.form")
+    form = reader.choice(given.get("form", default.form), tuple(FORMS), f"{where}.form")
     return FunctionDocumentation(template or default.template, form, separator, indent)
 
 

@@ -9,7 +9,7 @@ from chatwrap.chat.syntax import FunctionsSyntax, ParallelCallsSyntax
 from chatwrap.chat.text import LlamaText, control
 from chatwrap.wrapper.reader import TemplateReader
 
-RESULT_FORMS: Final = ("json", "text")
+RESULT_FORMS: Final = ("json", "text", "trimmed_text")
 PLACES_OF_RESULTS: Final = ("in_turn", "own_turns", "own_turns_unopened")
 
 _TEXTS: Final = (
@@ -28,15 +28,18 @@ _CHOICES: Final = {"result_form": RESULT_FORMS, "results": PLACES_OF_RESULTS}
 class CallSections:
     """The texts around a group of calls and around their results.
 
-    `result_form`: ``text`` writes a result that is a string as it is, ``json`` as JSON. `results` says
+    `result_form`: ``text`` writes a result that is a string as it is, ``trimmed_text`` without white space
+    around it, ``json`` as JSON. `results` says
     where they stand: in the model's turn, or in turns of their own, after which the model's turn is
-    opened anew (``own_turns``) or goes on without being opened (``own_turns_unopened``).
+    opened anew (``own_turns``) or goes on without being opened (``own_turns_unopened``). `one_by_one`
+    tells that a call's result always follows before the next call.
     """
 
     parallel: ParallelCallsSyntax | None = None
     text_before_calls: LlamaText = field(default_factory=LlamaText)
     result_form: str = "json"
     results: str = "in_turn"
+    one_by_one: bool = False
 
     @property
     def are_turns(self) -> bool:
@@ -44,7 +47,7 @@ class CallSections:
 
     def applied_to(self, functions: FunctionsSyntax) -> FunctionsSyntax:
         """The syntax of calls and results with these sections."""
-        return FunctionsSyntax(functions.call, functions.result, self.parallel)
+        return FunctionsSyntax(functions.call, functions.result, None if self.one_by_one else self.parallel)
 
 
 def read_sections(options: object, reader: TemplateReader) -> CallSections:
@@ -52,7 +55,8 @@ def read_sections(options: object, reader: TemplateReader) -> CallSections:
     if options is None:
         return CallSections()
     where = "function_call_sections"
-    given = reader.mapping(options, where, optional=(*_TEXTS, *_CHOICES))
+    given = reader.mapping(options, where, optional=(*_TEXTS, *_CHOICES, "one_by_one"))
+    one_by_one = reader.flag(given.get("one_by_one", False), f"{where}.one_by_one")
     texts = {}
     for name in _TEXTS:
         texts[name] = control(reader.text(given.get(name, ""), f"{where}.{name}"))
@@ -68,4 +72,4 @@ def read_sections(options: object, reader: TemplateReader) -> CallSections:
         between_results=texts["between_results"],
         result_section_suffix=texts["results_suffix"],
     )
-    return CallSections(parallel, texts["text_before_calls"], **chosen)
+    return CallSections(parallel, texts["text_before_calls"], **chosen, one_by_one=one_by_one)

@@ -137,9 +137,10 @@ def test_smollm2_stays_chatml(smollm_path: Path) -> None:
             "Put it once, where the functions' documentation goes.",
         ),
         (
-            '[function_documentation]\nform = "xml"',
+            '[function_documentation]\nform = "yaml"',
             "mine.toml: function_documentation.form: must be one of json_lines, json_array, "
-            "bare_json_lines, typescript, not 'xml'.",
+            "bare_json_lines, typescript, xml, python_stubs, gemma_declarations, harmony_namespace, "
+            "functionary_namespace, not 'yaml'.",
         ),
         (
             "[function_documentation]\nindent = -1",
@@ -171,11 +172,12 @@ def test_faults_of_tables(extra: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("trim_messages = 1", "mine.toml: trim_messages: must be true or false, not 1."),
+        ("trim_messages = 1", "mine.toml: trim_messages: must be true, false or a list of roles, not 1."),
         ("special_tokens = [1]", "mine.toml: special_tokens: must be a list of strings, not [1]."),
         (
             'kept_thoughts = "some"',
-            "mine.toml: kept_thoughts: must be one of all, after_last_user, none, not 'some'.",
+            "mine.toml: kept_thoughts: must be one of all, after_last_user, before_calls, "
+            "before_open_calls, none, not 'some'.",
         ),
         (
             'stop_texts = [""]',

@@ -171,7 +171,8 @@ class TestFaults:
             parse_definition(text, path=Path("x.toml"))
         expected = message or (
             "x.toml: segments.x: unknown key. Known are thought_template, comment_template, "
-            "close_all_segments_template, reopen_thought_after_function_calls, "
+            "text_template, between_parts, close_all_segments_template, "
+            "reopen_thought_after_function_calls, "
             "reiterate_stack_after_function_calls."
         )
         assert str(caught.value) == expected
