@@ -67,6 +67,15 @@ class Evaluator:
             yield self._call(partial(next, sampled))
             self._processors.raise_failure()
 
+    def admitted(self, token_ids: Sequence[int]) -> Iterator[int]:
+        """Ids to be put into the answer without being sampled, as far as the grammar lets them come next."""
+        for token_id in token_ids:
+            if self._grammar is not None:
+                if not self._grammar.allows(token_id):
+                    return
+                self._grammar.accept(token_id)
+            yield token_id
+
     def _call(self, work: Callable[[], _T]) -> _T:
         check_open(self._llama)
         with self._turn.evaluating(), _emptied_on_error(self._llama):
