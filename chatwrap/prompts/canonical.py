@@ -10,7 +10,8 @@ from chatwrap.prompts.contents import MessageContent, ToolRequest
 from chatwrap.prompts.messages import Message
 from chatwrap.prompts.transforms import MessageTransform
 
-_FIRST, _LATER: Final = "begin", "continue"
+_FIRST: Final = "begin"
+_LATER: Final = "continue"
 
 
 class CanonicalizationMessageTransform(MessageTransform):

@@ -131,7 +131,7 @@ def _container_fault(value: Any, where: str, depth: int) -> Fault | None:
                 return fault
         return None
     return Fault(
-        where, f"a {kind.__name__}, which no template may read.", _REMEDIES.get(_nature(value), _PLAIN)
+        where, f"of type {kind.__name__}, which no template may read.", _REMEDIES.get(_nature(value), _PLAIN)
     )
 
 

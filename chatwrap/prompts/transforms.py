@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from abc import ABC
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from chatwrap.errors import PromptError
 from chatwrap.prompts.contents import ImageContent, TextContent
 from chatwrap.prompts.messages import Message, text_of
 
+_T = TypeVar("_T")
 DEFAULT_MARKER: Final = "\n---"
 
 
-class MessageTransform(ABC):
-    """Makes another list of messages of a list. Subclasses write `__call__`, or `call_async` for what waits."""
+class MessageTransform:
+    """Makes another list of messages of a list.
+
+    Subclasses write `__call__`, or `call_async` for what waits.
+    """
 
     def __call__(self, messages: list[Message]) -> list[Message]:
         """The transformed messages."""
@@ -32,13 +35,13 @@ class MessageTransform(ABC):
         return await asyncio.to_thread(self, messages)
 
 
-def run_coroutine(work: Coroutine[Any, Any, Any]) -> Any:
+def run_coroutine(work: Coroutine[Any, Any, _T]) -> _T:
     """What a coroutine gives, also where this thread runs an event loop: it then runs in another one."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(work)
-    results: list[Any] = []
+    results: list[_T] = []
     errors: list[BaseException] = []
 
     def run() -> None:
