@@ -13,6 +13,7 @@ from chatwrap.output.call import Call
 from chatwrap.output.envelopes import EnvelopeReader, Outcome
 from chatwrap.output.heads import HeadReader
 from chatwrap.output.marks import Finder, distinct
+from chatwrap.output.parts import whole_word
 from chatwrap.output.shapes import CallShape, SectionShape
 from chatwrap.output.source import Alphabet, Reading, Source
 from chatwrap.output.writer import EventWriter
@@ -50,20 +51,27 @@ class CallsReader:
         """The words that can mean nothing but the end of a call or of a section."""
         return distinct((*self.shape.tail.words, *self.section.tail.words))
 
-    def read(self, word: str, segment: SegmentType | None, *, is_taken: bool = False) -> Reading[bool]:
+    def read(
+        self, word: str, segment: SegmentType | None, *, is_taken: bool, doubtful: bool
+    ) -> Reading[bool]:
         """Reads the calls from `word`, which stands here, on. False if that opened no call.
 
         Then what was taken is told as text of the `segment`. If the whole lead `is_taken`, `word` is "".
+        If it is `doubtful` that a call is meant, its name and arguments have to tell.
         """
         self._in_section = word in self.section.lead.words[:1]
         if self._in_section:
             yield from self._take(self.section.lead.words, None)
             word = yield from self._next_opener()
-        if not (yield from self._call(word, segment, is_taken=is_taken)):
+        doubtful = doubtful and not self._in_section
+        if not (yield from self._call(word, segment, is_taken=is_taken, doubtful=doubtful)):
             return False
         while True:
             following = yield from self._next()
-            if following is None or not (yield from self._call(following, segment)):
+            if following is None:
+                return True
+            doubtful = not following and not self._in_section
+            if not (yield from self._call(following, segment, doubtful=doubtful)):
                 return True
 
     def _next_opener(self) -> Reading[str]:
@@ -76,14 +84,16 @@ class CallsReader:
         while True:
             char = yield from self.source.past_space()
             tail = self.section.tail.words if self._in_section or not self.section.lead else ()
-            word = yield from self.source.which([*self.openers, *between, *tail, *self.closers])
-            if not char:
-                self._end_section(is_end=True)
+            word = yield from whole_word(
+                [*self.openers, *self.shared, *between, *tail, *self.closers], self.source
+            )
+            if not char or word in self.shared:
+                self._end_section(is_end=not char)
                 return None
             if word in self.section.lead.words[:1] and word:
                 yield from self._take(self.section.lead.words, None)
                 self._in_section = True
-            elif word in self.openers and word not in self.shared:
+            elif word in self.openers:
                 return "" if word == "{" else word
             elif word in tail:
                 yield from self._close_section()
@@ -103,12 +113,13 @@ class CallsReader:
         self.writer.diagnose("stray_mark", f"{spelled!r} closes nothing that is open.", takes_raw=True)
 
     def _close_section(self) -> Reading[None]:
+        """Takes the end of a section. What ends the turn, too, is often its last word, and needn't be there."""
         self._in_section = False
         call = Call(self.writer, 0, None)
-        yield from self._take(self.section.tail.words, call)
-        is_end = not (yield from self.source.peek())
-        last = [self.alphabet.spell(word) for word in self.section.tail.words[-1:]] if is_end else []
-        self._tell_missing([word for word in call.missing if word not in last])
+        words = self.section.tail.words
+        yield from self._take(words, call)
+        last = self.alphabet.spell(words[-1])
+        self._tell_missing(word for word in call.missing if word != last)
 
     def _end_section(self, *, is_end: bool) -> None:
         """A section's end that isn't there. What would end the turn, too, needn't be there at the end."""
@@ -126,15 +137,16 @@ class CallsReader:
         spelled, stop = self.alphabet.spell(word), self.source.stopped_by.strip()
         return bool(stop) and (stop.startswith(spelled) or spelled.startswith(stop))
 
-    def _call(self, word: str, segment: SegmentType | None, *, is_taken: bool = False) -> Reading[bool]:
+    def _call(
+        self, word: str, segment: SegmentType | None, *, doubtful: bool, is_taken: bool = False
+    ) -> Reading[bool]:
         """Reads one call; False if there is none here."""
         call = Call(self.writer, self.n_calls, self.functions)
-        doubtful = not (word or is_taken or self._in_section)
         if not is_taken:
             yield from self._take(self._lead_from(word), call)
         outcome = yield from self._body(call, doubtful=doubtful)
         if outcome == "no_call" or (outcome == "cut" and not call.name and doubtful):
-            yield from self._give_up(word, segment)
+            yield from self._give_up("" if doubtful else word, segment)
             return False
         if outcome == "cut":
             call.cut()

@@ -72,7 +72,7 @@ class HeadReader:
             if text is None:
                 return False
             if piece is Slot.CALL_ID:
-                self.call.call_id = text.strip()
+                self.call.call_id = text.strip() or None
         return True
 
     def _word(self, word: str, *, is_last: bool) -> Reading[None]:

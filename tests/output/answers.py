@@ -15,7 +15,7 @@ from chatwrap.chat.functions import ChatModelFunctions, as_functions
 from chatwrap.chat.history import ChatModelFunctionCall, ChatModelSegment, ResponsePart
 from chatwrap.chat.notation import JsonNotation
 from chatwrap.chat.slotted import as_slotted
-from chatwrap.chat.syntax import ChatWrapperSettings
+from chatwrap.chat.syntax import ChatWrapperSettings, SegmentsSyntax
 from chatwrap.chat.text import LlamaText, LlamaTextInput, SpecialTokensText
 from chatwrap.output.parser import OutputParser
 from chatwrap.output.parts import control_texts
@@ -81,23 +81,29 @@ def written(wrapper: ChatWrapper, parts: Sequence[ResponsePart]) -> LlamaText:
     return writer.write(parts)
 
 
-def readable(parts: Sequence[ResponsePart]) -> list[ResponsePart]:
-    """`parts` but for what no format can tell apart.
+def readable(parts: Sequence[ResponsePart], segments: SegmentsSyntax) -> list[ResponsePart]:
+    """`parts` but for what the format can't tell apart.
 
     Texts without a mark between them are one. White space between a text and a call belongs to neither,
-    and alone beside a mark it is no text. An empty thought is none.
+    and alone beside a mark it is no text, unless the format marks texts. An empty thought is none.
     """
+    joined = _joined(parts)
+    kept = [part for part in joined if part and not (isinstance(part, ChatModelSegment) and not part.text)]
+    if len(kept) < len(joined):
+        return readable(kept, segments)
+    trimmed = [*_trimmed(kept, segments)]
+    return trimmed if len(trimmed) == len(kept) else readable(trimmed, segments)
+
+
+def _joined(parts: Sequence[ResponsePart]) -> list[ResponsePart]:
     joined: list[ResponsePart] = []
     for is_text, group in groupby(parts, key=lambda part: isinstance(part, str)):
         members = list(group)
         joined += ["".join(map(str, members))] if is_text else members
-    kept = [part for part in joined if part and not (isinstance(part, ChatModelSegment) and not part.text)]
-    if len(kept) < len(joined):
-        return readable(kept)
-    return [*_trimmed(kept)]
+    return joined
 
 
-def _trimmed(parts: Sequence[ResponsePart]) -> Iterator[ResponsePart]:
+def _trimmed(parts: Sequence[ResponsePart], segments: SegmentsSyntax) -> Iterator[ResponsePart]:
     for index, part in enumerate(parts):
         before, behind = (
             parts[index - 1] if index else None,
@@ -106,9 +112,10 @@ def _trimmed(parts: Sequence[ResponsePart]) -> Iterator[ResponsePart]:
         if not isinstance(part, str):
             yield part
             continue
-        text = part.rstrip() if isinstance(behind, ChatModelFunctionCall) else part
-        text = text.lstrip() if isinstance(before, ChatModelFunctionCall) else text
-        if text.strip() or (before is None and behind is None):
+        is_before_call = isinstance(behind, ChatModelFunctionCall) and not segments.between_parts
+        text = part.rstrip() if is_before_call else part
+        text = text.lstrip() if isinstance(before, ChatModelFunctionCall) and not segments.text else text
+        if text.strip() or (text and segments.text) or (before is None and behind is None):
             yield text
 
 
@@ -186,8 +193,6 @@ def diagnostics(events: Sequence[ParserEvent]) -> list[Diagnostic]:
 
 def parts_read(events: Sequence[ParserEvent]) -> list[ResponsePart]:
     """The parts of the response; an empty thought is none."""
-    return [
-        part
-        for part in response_of(events).response
-        if not (isinstance(part, ChatModelSegment) and not part.text)
-    ]
+    parts = response_of(events).response
+    kept = [part for part in parts if not (isinstance(part, ChatModelSegment) and not part.text)]
+    return kept if len(kept) == len(parts) else _joined(kept)

@@ -49,7 +49,7 @@ def test_what_a_model_says_is_read_as_it_was_written(
     chunks = in_chunks(as_tokens(text, special_tokens), size)
     parser = OutputParser(wrapper.settings, functions=functions_of(parts), special_tokens=special_tokens)
     events = read(chunks, parser)
-    assert (parts_read(events), diagnostics(events)) == (readable(parts), [])
+    assert (parts_read(events), diagnostics(events)) == (readable(parts, wrapper.settings.segments), [])
 
 
 @each_format
