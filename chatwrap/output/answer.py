@@ -46,6 +46,7 @@ class AnswerReader:
         self._held = ""
         self._has_text = False
         self._is_behind_mark = opened is not None
+        self._is_behind_calls = False
         self._is_doubtful = False
 
     @property
@@ -69,6 +70,7 @@ class AnswerReader:
         held = yield from self.source.space()
         if shape.lead and (yield from self.source.starts(shape.lead.words[0])):
             self._stray(shape.lead.words[0])
+            self._begin_behind(shape.lead.after, (yield from self.source.space()))
         else:
             self._held = held
 
@@ -158,9 +160,6 @@ class AnswerReader:
         segment = self._segment
         if segment and self._shapes.are_messages:
             self._end_message()
-        elif segment:
-            self._tell_held()
-            self.writer.diagnose("call_in_segment", f"A call stands in a {segment}.")
         self._held = ""
         is_call = yield from self._calls.read(
             word,
@@ -168,8 +167,12 @@ class AnswerReader:
             is_taken=is_taken,
             doubtful=self._is_doubtful or (word == "" and not is_taken),
         )
-        self._has_text = not is_call
+        self._has_text, self._is_behind_calls = not is_call, is_call
         self._is_behind_mark = self._is_behind_mark or is_call
+        if not is_call:
+            self._held, self._calls.left_space = self._calls.left_space, ""
+        if is_call and self._segment:
+            self.writer.diagnose("call_in_segment", f"A call stands in a {segment}.")
         if is_call and self._shapes.are_messages:
             yield from self._begin_message()
 
@@ -212,7 +215,7 @@ class AnswerReader:
     def _begin_behind(self, layout: str, gap: str) -> None:
         """What follows a mark begins: of the white space `gap`, `layout` belongs to the mark."""
         self._held = gap[len(common_start(layout, gap)) :]
-        self._is_behind_mark, self._has_text = True, False
+        self._is_behind_mark, self._is_behind_calls, self._has_text = True, False, False
 
     def _close(self, shape: PartShape) -> Reading[None]:
         """Reads the mark that closes a part, and ends whatever is open within it."""
@@ -278,8 +281,10 @@ class AnswerReader:
 
     def _end(self) -> None:
         """The answer ends; so does what is open."""
-        if self._open and self._shapes.are_messages and not any(map(self._has_tail, self._open)):
-            self._end_message()
+        if self._open and self._ends_quietly:
+            self._tell_held() if self._has_text else None
+            while self._open:
+                self.writer.end_segment(self._open.pop())
         elif self._open:
             self._tell_held()
             for part in reversed(self._open):
@@ -290,5 +295,10 @@ class AnswerReader:
         if raw:
             self.writer.text("", self._segment, raw=raw)
 
-    def _has_tail(self, part: Part) -> bool:
-        return any(shape.tail for shape in self._shapes.of_part(part))
+    @property
+    def _ends_quietly(self) -> bool:
+        """Whether what is open has no end mark of its own, or ended in calls already."""
+        if self._is_behind_calls and not self._has_text:
+            return True
+        shapes = [shape for part in self._open for shape in self._shapes.of_part(part)]
+        return self._shapes.are_messages and not any(shape.tail for shape in shapes)

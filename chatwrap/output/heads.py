@@ -31,12 +31,13 @@ class HeadReader:
     call: Call
     shape: CallShape
     doubtful: bool
+    openers: Sequence[str]
 
     def read(self) -> Reading[bool]:
         """Takes the head of the call. False if there is no name, or the output ended in it."""
         heads = [_pieces(head) for head in self.shape.heads]
         words = [piece for head in heads for piece in head if not isinstance(piece, Slot)]
-        name = yield from self._until(*words, *self.shape.tail.words[:1], *_ENDS_OF_NAMES)
+        name = yield from self._until(*words, *self.shape.tail.words[:1], *self.openers, *_ENDS_OF_NAMES)
         if name is None:
             return False
         self.call.set_name(name)

@@ -133,7 +133,12 @@ class Source:
         self._taken.append(text)
         return text
 
+    def give_back(self, raw: str) -> None:
+        """Counts `raw`, which was taken and asked for, as taken since."""
+        self._taken.append(raw)
+
     def raw(self) -> str:
+        """What was taken since this was asked for last."""
         raw = "".join(self._taken)
         self._taken.clear()
         return raw
