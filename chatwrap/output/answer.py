@@ -95,15 +95,18 @@ class AnswerReader:
 
         White space is held back, since it may belong to the mark behind it.
         """
-        finder = self._finder()
+        finder, spaces = self._finder(), [self._held]
         while True:
             n_before, word = finder.scan(self.source)
             piece = self.source.ahead[self.source.at : self.source.at + n_before]
             n_kept = len(piece.rstrip())
             if n_kept:
-                self._say(self._held + self.source.take(n_kept))
-            self._held += self.source.take(n_before - n_kept)
+                self._say("".join(spaces) + self.source.take(n_kept))
+                spaces.clear()
+            if n_before > n_kept:
+                spaces.append(self.source.take(n_before - n_kept))
             if word or self.source.ended:
+                self._held = "".join(spaces)
                 return word
             yield
 
