@@ -85,7 +85,7 @@ class TemplateChatWrapper(ChatWrapper):
     - `kept_thoughts`: ``all`` (by default), those ``after_last_user``, of these only those
       ``before_calls``, those ``before_open_calls`` that no answer has followed, or ``none``.
       `empty_thoughts`: turns of the model without a thought begin with an empty one: ``none`` of them,
-      those ``after_last_user``, or ``all``.
+      the ``last`` if it is an answer, those ``after_last_user``, or ``all``.
     - `stop_texts`: what else ends the model's turn. `ends_at_eos`: nothing need stand behind
       ``{{completion}}``, since the model ends its turn with EOS alone.
 
@@ -296,6 +296,7 @@ class TemplateChatWrapper(ChatWrapper):
                 writer = self.response_writer(use_raw=True, n_earlier_calls=n_calls)
                 if index >= n_without_empty_thoughts:
                     writer.empty_thought = self._empty_thought
+                    writer.spares_calls = self._empty_thoughts == "last"
                 exchange.texts[item.type].append(writer.write(item.response))
                 exchange.ended_turn, exchange.open_end = writer.ended_turn, writer.open_end
                 n_calls = writer.n_calls
@@ -311,6 +312,8 @@ class TemplateChatWrapper(ChatWrapper):
                 return 0
             case "after_last_user":
                 return last_user_index(history) + 1
+            case "last":
+                return len(history) - 1
         return len(history)
 
     @property
