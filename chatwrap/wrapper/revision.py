@@ -40,10 +40,10 @@ class Revision:
 
     def of(self, history: ChatHistory) -> tuple[ChatHistory, tuple[str, ...]]:
         """`history` as the format writes it, and a line on each item that lost thoughts."""
-        if self.writes_thoughts:
-            history, changes = without_old_thoughts(history, self.kept_thoughts)
-        else:
+        if self.kept_thoughts == "none" and not self.writes_thoughts:
             history, changes = without_thoughts(history)
+        else:
+            history, changes = without_old_thoughts(history, self.kept_thoughts)
         history = with_system_first(history) if self.hoists_system else history
         history = with_trimmed_thoughts(history) if self.trims_thoughts else history
         return trimmed(history, self.trimmed_roles) if self.trimmed_roles else history, changes
