@@ -40,10 +40,10 @@ class Revision:
 
     def of(self, history: ChatHistory) -> tuple[ChatHistory, tuple[int, ...]]:
         """`history` as the format writes it, and the indices of the items that lost thoughts."""
-        if self.writes_thoughts:
-            history, losers = without_old_thoughts(history, self.kept_thoughts)
-        else:
+        if self.kept_thoughts == "none" and not self.writes_thoughts:
             history, losers = without_thoughts(history)
+        else:
+            history, losers = without_old_thoughts(history, self.kept_thoughts)
         history = with_system_first(history) if self.hoists_system else history
         history = with_trimmed_thoughts(history) if self.trims_thoughts else history
         return trimmed(history, self.trimmed_roles) if self.trimmed_roles else history, losers
