@@ -14,6 +14,7 @@ from chatwrap.chat.history import (
     ChatHistoryItem,
     ChatModelResponse,
     ChatModelSegment,
+    ChatUserMessage,
     HistoryLike,
     as_history,
 )
@@ -76,7 +77,7 @@ class FramedChatWrapper(ChatWrapper):
         if begun is _NOTHING_YET:
             opened, rest = self._opened(revised, functions, document_params=document_function_params)
         exchanges = self._exchanges(rest, begun.n_calls) or [Exchange()]
-        turn = max((index for index, exchange in enumerate(exchanges) if exchange.texts["user"]), default=0)
+        turn = max((index for index, exchange in enumerate(exchanges) if exchange.text("user")), default=0)
         before, last = self._written(exchanges, turn, opened, begun)
         n_items = n_begun + len(revised) - len(rest) + exchanges[turn].first_item
         told = [(n_begun + index, self._revision.told(n_begun + index)) for index in losers]
@@ -95,7 +96,7 @@ class FramedChatWrapper(ChatWrapper):
             return _NOTHING_YET
         rest = history[len(found.items) :]
         parts_here = self._starts_exchange(rest[0].type, found.items[-1].type)
-        has_user = any(item.type == "user" for item in reversed(rest))
+        has_user = any(isinstance(item, ChatUserMessage) and item.text.strip() for item in reversed(rest))
         is_hoisted = self._revision.hoists_system and any(item.type == "system" for item in rest)
         return found if parts_here and has_user and not is_hoisted else _NOTHING_YET
 

@@ -36,8 +36,6 @@ class TemplateChatWrapper(FramedChatWrapper):
     ``reiterate_stack_after_function_calls``; and for formats whose model writes each part of its turn as
     a message of its own, ``text_template`` and what stands ``between_parts``.
 
-    Without a ``thought_template`` thoughts are left out, since nothing would tell them from answers.
-
     Neighbouring messages of one role are joined with a blank line unless
     `join_adjacent_messages_of_the_same_type` is off. A message without any text leaves no trace.
 
@@ -56,7 +54,7 @@ class TemplateChatWrapper(FramedChatWrapper):
       text ``between`` arguments and ``literals`` (``json``, ``python``, ``python_containers``);
       ``keywords`` with a text ``between`` and ``mappings`` (``python``, ``json``); or ``bare_keys`` with a
       ``quote``, ``sorts_keys`` and ``null``. Calls without arguments write ``{}`` if ``absent`` is
-      ``empty_object``, as it is by default where the arguments are a member of a JSON object.
+      ``empty_object``.
       ``{{callId}}`` and ``{{callIndex}}`` in calls and results number the conversation's calls from 0.
     - `function_call_sections`: the texts around calls made together and around their results
       (``calls_prefix``, ``between_calls``, ``calls_suffix``, and the same for ``results``), and
