@@ -291,10 +291,10 @@ class Generation(Iterator[Chunk]):
         return Stop("function_call", "") if self._record.is_over else self._pieces.stop
 
     def _read_output(self) -> LlamaText:
-        """The output as far as it counts: not what came behind the last call."""
+        """The output as far as it counts: nothing behind the last call, and no call that was cut off."""
         raw = RawText()
         raw.write(self._output)
-        return raw.take(self._start.n_dropped + self._record.n_characters)
+        return raw.take(self._start.n_dropped + self._record.n_kept)
 
 
 def _room(prompt_ids: Sequence[int], llama: llama_cpp.Llama, options: SamplingOptions) -> int:

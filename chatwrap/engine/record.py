@@ -102,10 +102,9 @@ class AnswerRecord:
     ) -> None:
         self.n_calls = 0
         self.is_over = False
-        self.n_characters = 0
         self.diagnostics: list[Diagnostic] = []
         self._edges = edges
-        self._n_blank = 0
+        self._n_read = self._n_blank = self._n_whole = 0
         self._max_calls = max_calls
         self._opening = opening or LlamaText()
         self._raw = RawText()
@@ -119,6 +118,11 @@ class AnswerRecord:
     def open_segment(self) -> SegmentType | None:
         """The kind of segment that is open now, if one is."""
         return self._open[-1] if self._open else None
+
+    @property
+    def n_kept(self) -> int:
+        """How many characters of what was read say what the answer says: none of a call that was cut off."""
+        return self._n_read if self._call is None else self._n_whole
 
     def write(self, pieces: Iterable[Piece]) -> None:
         """Notes what was read before its events come."""
@@ -158,7 +162,8 @@ class AnswerRecord:
 
     def _collected(self, event: ParserEvent) -> ParserEvent:
         raw = self._raw.take(len(event.raw))
-        self.n_characters += self._n_blank + len(event.raw)
+        self._n_whole = self._n_read if self._call is None else self._n_whole
+        self._n_read += self._n_blank + len(event.raw)
         self._n_blank = 0
         match event:
             case TextEvent(text=text):
