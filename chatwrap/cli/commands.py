@@ -15,6 +15,7 @@ from chatwrap.cli.grammar import grammar
 from chatwrap.cli.lint import lint
 from chatwrap.cli.lists import models, wrappers
 from chatwrap.cli.render import render
+from chatwrap.cli.serve import serve
 
 # Typer names the errors of a command line but not their base: click's, or its own copy of it.
 UsageError: Final[type[Exception]] = typer.BadParameter.__mro__[1]
@@ -27,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (chat, render, grammar, explain, lint, diff, wrappers, models, doctor):
+for command in (chat, serve, render, grammar, explain, lint, diff, wrappers, models, doctor):
     app.command()(command)
 
 
