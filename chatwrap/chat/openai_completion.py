@@ -6,10 +6,12 @@ import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from chatwrap.chat.events import FinishReason, ParserEvent
 from chatwrap.chat.openai_answer import DeltaWriter, MessageWriter
+
+_ROLE: Final = {"role": "assistant", "content": ""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +74,26 @@ class CompletionWriter:
         return {**frame, "usage": end.usage}
 
     def chunks(self, pieces: Iterable[AnswerPiece | AnswerEnd]) -> Iterator[dict[str, Any]]:
-        """The chunks of a stream, one a delta; a token's likelihood comes with the first one behind it."""
+        """The chunks of a stream, one a delta; a token's likelihood comes with the first one behind it.
+
+        The role comes first, with a null content where the answer begins with a call.
+        """
         deltas = DeltaWriter(legacy=self.is_legacy)
-        yield self._chunk({"role": "assistant", "content": ""})
         waiting: list[dict[str, Any]] | None = None
+        has_role = False
         for piece in pieces:
             if isinstance(piece, AnswerEnd):
+                if not has_role:
+                    yield self._chunk(_ROLE)
                 yield from self._last_chunks(piece, deltas.finish_reason(piece.finish_reason), waiting)
                 return
             if piece.logprobs is not None:
                 waiting = [*(waiting or ()), *piece.logprobs]
             for delta in deltas.deltas(piece.events):
+                if not has_role:
+                    is_text = "content" in delta or "reasoning_content" in delta
+                    yield self._chunk(_ROLE if is_text else {**_ROLE, "content": None})
+                    has_role = True
                 yield self._chunk(delta, logprobs=waiting)
                 waiting = None if waiting is None else []
 
