@@ -27,8 +27,10 @@ ToolChoice: TypeAlias = Literal["auto", "none", "required"] | NamedFunction
 class ChatRequest:
     """A conversation, and what the model may do about it.
 
-    `response_schema` is a JSON Schema that the answer's text has to be valid by. `options` are the
-    sampling options by the names of `SamplingOptions` (``temperature``, ``max_tokens``, ``stop``, ...).
+    `response_schema` is a JSON Schema that the answer's text has to be valid by. `response_grammar` is
+    GBNF for the answer's text, if there is no schema; models that can't be held to a grammar pass it
+    over. `options` are the sampling options by the names of `SamplingOptions` (``temperature``,
+    ``max_tokens``, ``stop``, ...).
     """
 
     history: ChatHistory
@@ -36,6 +38,7 @@ class ChatRequest:
     tool_choice: ToolChoice = "auto"
     max_parallel_calls: int | None = None
     response_schema: Mapping[str, JsonValue] | bool | None = None
+    response_grammar: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
