@@ -19,12 +19,14 @@ _ESCAPES: Final = {"&": "\\u0026", "<": "\\u003c", ">": "\\u003e"}
 class ToolCallsAsTextTransform(MessageTransform):
     """Each request as an assistant's text, its results as a user's, as `requests` and `results` write them.
 
+    `answers` writes an answer with the thought before it; without it such messages stay as they are.
     The results of requests made together are one message. A result can't close the marks around it: it
     is JSON with ``&``, ``<`` and ``>`` as escapes. Raises `PromptError` for a result without a request.
     """
 
     requests: Callable[[str, Sequence[ToolRequest]], str]
     results: Callable[[Sequence[ToolResult], Mapping[str, str]], str]
+    answers: Callable[[str, str], str] | None = None
 
     def __call__(self, messages: list[Message]) -> list[Message]:
         made: list[Message] = []
@@ -53,7 +55,10 @@ class ToolCallsAsTextTransform(MessageTransform):
 
     def _written(self, message: Message) -> Message:
         if not message.tool_requests:
-            return message
+            if self.answers is None or message.role != "assistant" or not message.thought:
+                return message
+            answer = self.answers(message.thought, message.content)
+            return message.copy(contents=[TextContent(answer)], segments=())
         text = self.requests(message.content if message.contents else "", message.tool_requests)
         return message.copy(contents=[TextContent(text)], tool_requests=None, continues=False)
 
@@ -98,6 +103,11 @@ def react_requests(thoughts: str, requests: Sequence[ToolRequest]) -> str:
     return "\n".join(steps)
 
 
+def react_answer(thought: str, answer: str) -> str:
+    """A thought and the answer that ends the steps."""
+    return f"## Thought: {thought}\n## Answer: {answer}"
+
+
 def tagged_results(results: Sequence[ToolResult], names: Mapping[str, str]) -> str:
     """Each result between ``<tool_response>`` marks; with the tool's name where there are several."""
     return "\n".join(
@@ -118,4 +128,4 @@ def _named(result: ToolResult, results: Sequence[ToolResult], names: Mapping[str
 
 JSON_CALLS_AS_TEXT: Final = ToolCallsAsTextTransform(json_requests, tagged_results)
 PYTHON_CALLS_AS_TEXT: Final = ToolCallsAsTextTransform(python_requests, tagged_results)
-REACT_AS_TEXT: Final = ToolCallsAsTextTransform(react_requests, observed_results)
+REACT_AS_TEXT: Final = ToolCallsAsTextTransform(react_requests, observed_results, react_answer)
