@@ -93,7 +93,7 @@ class AnswerRequest:
 
     @classmethod
     def of_chat_request(cls, request: ChatRequest) -> Self:
-        """What a `ChatRequest` asks for."""
+        """What a `ChatRequest` asks for. Whoever asks reads the answer, cut short or not."""
         schema, text = request.response_schema, request.response_grammar
         grammar = None if text is None else Grammar.from_gbnf(text, name="response_grammar")
         return cls.of(
@@ -101,6 +101,7 @@ class AnswerRequest:
             tool_choice=request.tool_choice,
             max_parallel_function_calls=request.max_parallel_calls,
             response_format=grammar if schema is None else schema,
+            validates=False,
             **request.options,
         )
 
