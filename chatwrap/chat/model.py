@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Awaitable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from pydantic import JsonValue
 
@@ -50,4 +50,24 @@ class ChatModel(Protocol):
 
         What is wrong with the request is raised before the first event.
         """
+        ...
+
+
+Answer_co = TypeVar("Answer_co", covariant=True)
+Stream_co = TypeVar("Stream_co", covariant=True)
+
+
+class Runnable(Protocol[Answer_co, Stream_co]):
+    """What a model can be asked to run: a prompt that makes requests of its own."""
+
+    def run(self, model: ChatModel, **options: Any) -> Answer_co:
+        """The whole answer."""
+        ...
+
+    def run_async(self, model: ChatModel, **options: Any) -> Awaitable[Answer_co]:
+        """The whole answer, without blocking the event loop."""
+        ...
+
+    def stream(self, model: ChatModel, **options: Any) -> Stream_co:
+        """The answer as it comes."""
         ...

@@ -15,7 +15,7 @@ import llama_cpp
 from chatwrap.chat.events import ResponseEnd, ResponseEvent
 from chatwrap.chat.functions import FunctionsLike
 from chatwrap.chat.history import ChatHistory, HistoryLike, as_history
-from chatwrap.chat.model import ChatRequest
+from chatwrap.chat.model import Answer_co, ChatRequest, Runnable, Stream_co
 from chatwrap.chat.text import LlamaText
 from chatwrap.engine.context import ContextStrategyLike
 from chatwrap.engine.evaluate import check_open, context_size

@@ -20,6 +20,7 @@ class ToolCallsAsTextTransform(MessageTransform):
     """Each request as an assistant's text, its results as a user's, as `requests` and `results` write them.
 
     `answers` writes an answer with the thought before it; without it such messages stay as they are.
+    `closing` stands behind results that the model has to go on from now.
     The results of requests made together are one message. A result can't close the marks around it: it
     is JSON with ``&``, ``<`` and ``>`` as escapes. Raises `PromptError` for a result without a request.
     """
@@ -27,6 +28,7 @@ class ToolCallsAsTextTransform(MessageTransform):
     requests: Callable[[str, Sequence[ToolRequest]], str]
     results: Callable[[Sequence[ToolResult], Mapping[str, str]], str]
     answers: Callable[[str, str], str] | None = None
+    closing: str = ""
 
     def __call__(self, messages: list[Message]) -> list[Message]:
         made: list[Message] = []
@@ -47,7 +49,8 @@ class ToolCallsAsTextTransform(MessageTransform):
             made.append(self._written(message))
         if faults:
             raise PromptError(faults)
-        self._write_results(made, waiting, names)
+        if waiting:
+            made.append(Message(self.results(waiting, names) + self.closing))
         return made
 
     async def call_async(self, messages: list[Message]) -> list[Message]:
@@ -126,6 +129,10 @@ def _named(result: ToolResult, results: Sequence[ToolResult], names: Mapping[str
     return {"name": names.get(result.tool_request_id, ""), "result": result.content}
 
 
+# A model of 135M parameters repeats its last step unless the way out is the last thing it reads.
+_REACT_CLOSING: Final = "\n\nIf this is enough, go on with:\n## Thought: I know the answer.\n## Answer:"
 JSON_CALLS_AS_TEXT: Final = ToolCallsAsTextTransform(json_requests, tagged_results)
 PYTHON_CALLS_AS_TEXT: Final = ToolCallsAsTextTransform(python_requests, tagged_results)
-REACT_AS_TEXT: Final = ToolCallsAsTextTransform(react_requests, observed_results, react_answer)
+REACT_AS_TEXT: Final = ToolCallsAsTextTransform(
+    react_requests, observed_results, react_answer, _REACT_CLOSING
+)
