@@ -200,6 +200,21 @@ class Model:
             pass
         return generation.result
 
+    def run(self, prompt: Runnable[Answer_co, Any], **options: Any) -> Answer_co:
+        """This model's whole answer to a prompt, as the prompt's output parsers read it.
+
+        `options` are sampling options, which win over the prompt's own, and ``tool_choice``.
+        """
+        return prompt.run(self, **options)
+
+    async def run_async(self, prompt: Runnable[Answer_co, Any], **options: Any) -> Answer_co:
+        """As `run`, on a worker thread."""
+        return await prompt.run_async(self, **options)
+
+    def stream(self, prompt: Runnable[Any, Stream_co], **options: Any) -> Stream_co:
+        """As `run`, piece by piece."""
+        return prompt.stream(self, **options)
+
     def respond(self, request: ChatRequest) -> Generator[ResponseEvent, None, None]:
         """The events of the answer to a request, `ResponseEnd` last; makes this a `ChatModel`.
 
