@@ -1,0 +1,113 @@
+"""The blocks that the language has of its own: choices, each, with, and sections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from chatwrap.dotprompt.handlebars.helpers import Choice
+from chatwrap.dotprompt.handlebars.run import Body, Frame, Output, Render, inner_data
+from chatwrap.dotprompt.handlebars.values import UNDEFINED, is_empty, kind_of
+from chatwrap.errors import DotpromptError
+
+_Value: TypeAlias = Callable[[Frame], Any]
+
+
+def choice(
+    helper: Choice,
+    arguments: list[_Value],
+    named: Mapping[str, _Value],
+    body: Body | None,
+    inverse: Body | None,
+) -> Render:
+    """``{{#if}}`` and its like."""
+    test = helper.test
+    yes, no = _render(body), _render(inverse)
+
+    def render(out: Output, frame: Frame) -> None:
+        given = tuple([argument(frame) for argument in arguments])
+        names = {name: value(frame) for name, value in named.items()} if named else named
+        chosen = yes if test(given, names) else no
+        chosen(out, frame)
+
+    return render
+
+
+def with_(
+    value: _Value, body: Body | None, inverse: Body | None, fault: Callable[[str], DotpromptError]
+) -> Render:
+    """``{{#with value}}``: the block in that context, or else what stands behind ``{{else}}``."""
+    yes, no = _render(body), _render(inverse)
+    names = body.names if body else ()
+
+    def render(out: Output, frame: Frame) -> None:
+        found = value(frame)
+        if is_empty(found):
+            no(out, frame)
+        else:
+            yes(out, frame.enter(found, None, names, (found,)))
+
+    return render
+
+
+def each(
+    value: _Value, body: Body | None, inverse: Body | None, fault: Callable[[str], DotpromptError]
+) -> Render:
+    """``{{#each value}}``: the block for each item of a list or a mapping, else what stands behind else."""
+    no = _render(inverse)
+
+    def render(out: Output, frame: Frame) -> None:
+        items = value(frame)
+        if isinstance(items, list | tuple | Mapping):
+            if items and body is not None:
+                _each(items, body, out, frame)
+            elif not items:
+                no(out, frame)
+        elif items is None or items is UNDEFINED or isinstance(items, str | int | float):
+            no(out, frame)
+        else:
+            raise fault(f"each over {kind_of(items)}.")
+
+    return render
+
+
+def _each(
+    items: list[Any] | tuple[Any, ...] | Mapping[str, Any], body: Body, out: Output, frame: Frame
+) -> None:
+    frame.run.step(len(items), out)
+    pairs: Iterable[tuple[Any, Any]] = items.items() if isinstance(items, Mapping) else enumerate(items)
+    last, data, render, names = len(items) - 1, inner_data(frame.data), body.render, body.names
+    for index, (key, item) in enumerate(pairs):
+        data["key"], data["index"], data["first"], data["last"] = key, index, index == 0, index == last
+        if type(item) is dict and not names and item is not frame.context:
+            inner = Frame(item, frame, data, frame.names, frame.run, frame.inlines)
+        else:
+            inner = frame.enter(item, data, names, (item, key))
+        render(out, inner)
+        if not index % 1000:
+            frame.run.step(0, out)
+
+
+def section(value: _Value, body: Body | None, inverse: Body | None) -> Render:
+    """``{{#value}}``: as ``each`` for a list, ``with`` for anything else that there is, ``if`` for true."""
+    yes, no = _render(body), _render(inverse)
+
+    def render(out: Output, frame: Frame) -> None:
+        found = value(frame)
+        if found is True:
+            yes(out, frame)
+        elif found is False or found is None or found is UNDEFINED:
+            no(out, frame)
+        elif isinstance(found, list | tuple):
+            if not found:
+                no(out, frame)
+            elif body is not None:
+                _each(found, body, out, frame)
+        else:
+            yes(out, frame.enter(found, None, body.names if body else ()))
+
+    return render
+
+
+def _render(body: Body | None) -> Render:
+    return body.render if body else lambda out, frame: None
