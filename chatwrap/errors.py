@@ -107,6 +107,10 @@ class HistoryError(FaultsError):
     """A value isn't a chat history, a message or a function definition."""
 
 
+class ArgumentsError(FaultsError):
+    """A function was called with arguments that it can't take."""
+
+
 class ModelsFileError(FaultsError):
     """A list of models (``models.txt``) can't be read."""
 

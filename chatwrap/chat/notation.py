@@ -23,31 +23,37 @@ class TaggedNotation:
     `prefix` holds the slot ``parameterName``, and ``isString`` (written ``true`` or ``false``) where the
     format tells strings from other values. A string stands as it is, without quotes and escapes, up
     to the suffix; any other value is JSON, or with `literals` ``python`` its numbers, True, False and
-    None are Python's (mappings and lists stay JSON).
+    None are Python's (mappings and lists stay JSON), or with ``python_containers`` mappings and lists, too.
     """
 
     prefix: SyntaxText
     suffix: SyntaxText
     between: SyntaxText = ""
-    literals: Literal["json", "python"] = "json"
+    literals: Literal["json", "python", "python_containers"] = "json"
 
 
 @dataclass(frozen=True, slots=True)
 class KeywordNotation:
-    """Python keyword arguments, all values Python literals: ``city='Oslo', days=2``."""
+    """Python keyword arguments, all values Python literals: ``city='Oslo', days=2``.
+
+    With `mappings` ``json`` an argument that is a mapping is written as JSON.
+    """
 
     between: SyntaxText = ", "
+    mappings: Literal["python", "json"] = "python"
 
 
 @dataclass(frozen=True, slots=True)
 class BareKeyNotation:
     """Keys without quotes, strings between `quote` marks without escapes, in nested values, too.
 
-    Gemma 4: ``{city:<|"|>Oslo<|"|>,days:2}``, of which the outer braces belong to the notation.
+    Gemma 4: ``{city:<|"|>Oslo<|"|>,days:2}``, of which the outer braces belong to the notation. `null` is
+    how null is written; numbers, true and false are JSON's.
     """
 
     quote: SyntaxText
     sorts_keys: bool = False
+    null: str = "null"
 
 
 ArgumentNotation: TypeAlias = JsonNotation | TaggedNotation | KeywordNotation | BareKeyNotation

@@ -99,6 +99,11 @@ def _tool(name: str, function: ChatModelFunction) -> dict[str, Any]:
     }
 
 
+def call_id(index: int) -> str:
+    """The id of a conversation's call number `index`: nine letters and digits, as Mistral wants them."""
+    return f"call{index:05d}"
+
+
 def history_to_openai(history: HistoryLike) -> list[dict[str, Any]]:
     """`history` as OpenAI chat messages; calls get ids of nine letters and digits, as Mistral's
     templates demand (``call00000``, ``call00001``, ...).
@@ -348,14 +353,14 @@ class _MessageWriter:
     def _add_call(
         self, call: ChatModelFunctionCall, message: dict[str, Any], results: list[dict[str, Any]]
     ) -> None:
-        call_id = f"call{self._n_calls:05d}"
+        own_id = call_id(self._n_calls)
         self._n_calls += 1
         arguments = dump_json(call.arguments if call.has_arguments else {})
-        entry = {"id": call_id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+        entry = {"id": own_id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
         message.setdefault("tool_calls", []).append(entry)
         if call.has_result:
             content = result_text(call.result)
-            results.append({"role": "tool", "tool_call_id": call_id, "content": content})
+            results.append({"role": "tool", "tool_call_id": own_id, "content": content})
 
 
 def _parse(text: str) -> Any:

@@ -6,11 +6,12 @@ Renderer, call grammar and output parser are all derived from these values, so t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 
 from pydantic import JsonValue
 
 from chatwrap.chat.notation import ArgumentNotation, JsonNotation
-from chatwrap.chat.slotted import SyntaxText
+from chatwrap.chat.slotted import Slot, SyntaxText, as_slotted
 from chatwrap.chat.text import LlamaText, SpecialTokensText
 
 
@@ -19,7 +20,8 @@ class FunctionCallSyntax:
     """``prefix name params_prefix arguments suffix``; the function's name may recur in the suffix.
 
     `optional_prefix_space` allows a space before the prefix in the model's output.
-    `prefix_alternate_matches` are prefixes recognised in output but never rendered.
+    `prefix_alternate_matches` are prefixes recognised in output but never rendered, and likewise
+    `params_prefix_alternate_matches`; any prefix may go with any params prefix.
     `empty_call_params_placeholder` stands for arguments that were never given ("" writes nothing).
     """
 
@@ -29,6 +31,7 @@ class FunctionCallSyntax:
     optional_prefix_space: bool = True
     empty_call_params_placeholder: JsonValue = ""
     prefix_alternate_matches: tuple[SyntaxText, ...] = ()
+    params_prefix_alternate_matches: tuple[SyntaxText, ...] = ()
     arguments: ArgumentNotation = field(default_factory=JsonNotation)
 
 
@@ -59,6 +62,13 @@ class FunctionsSyntax:
     call: FunctionCallSyntax
     result: FunctionResultSyntax
     parallelism: ParallelCallsSyntax | None = None
+
+    @property
+    def numbers_calls(self) -> bool:
+        """Whether a call's id or number stands in calls or results."""
+        texts = (self.call.prefix, self.call.params_prefix, self.call.suffix)
+        parts = (as_slotted(text).parts for text in (*texts, self.result.prefix, self.result.suffix))
+        return any(part in (Slot.CALL_ID, Slot.CALL_INDEX) for part in chain.from_iterable(parts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,12 @@ from chatwrap.chat.history import (
     as_history,
 )
 from chatwrap.chat.json_text import dump_json
+from chatwrap.chat.openai import call_id
 from chatwrap.chat.slotted import Slot, SlottedText, as_slotted
 from chatwrap.chat.syntax import ChatWrapperSettings
 from chatwrap.chat.text import LlamaText, LlamaTextInput, SpecialTokensText
 from chatwrap.errors import Fault, HistoryError
+from chatwrap.wrapper.arguments import written_arguments
 from chatwrap.wrapper.document import typescript_signatures
 from chatwrap.wrapper.response import ResponseWriter
 
@@ -102,19 +104,28 @@ class ChatWrapper:
         self,
         function_calls: Sequence[ChatModelFunctionCall | Mapping[str, Any]],
         use_raw_call: bool = True,  # noqa: FBT001, FBT002 - the peers' signature
+        *,
+        n_earlier_calls: int = 0,
     ) -> LlamaText:
-        """Calls made together, with their results: in sections if the format has them, else in turn."""
+        """Calls made together, with their results: in sections if the format has them, else in turn.
+
+        Formats that number calls go on from `n_earlier_calls`.
+        """
         given = _read_calls(function_calls)
         if not given:
             return LlamaText()
-        calls = [self._call_text(call, use_raw=use_raw_call) for call in given]
+        calls = [
+            self._call_text(call, index, use_raw=use_raw_call)
+            for index, call in enumerate(given, n_earlier_calls)
+        ]
         results = [
             self.generate_function_call_result(
                 call.name,
                 call.arguments if call.has_arguments else ABSENT,
                 call.result if call.has_result else ABSENT,
+                **self._numbering(index),
             )
-            for call in given
+            for index, call in enumerate(given, n_earlier_calls)
         ]
         parallel = self.settings.functions.parallelism
         if parallel is None:
@@ -128,20 +139,27 @@ class ChatWrapper:
             _plain(parallel.result_section_suffix),
         )
 
-    def _call_text(self, call: ChatModelFunctionCall, *, use_raw: bool) -> LlamaText:
+    def _call_text(self, call: ChatModelFunctionCall, index: int, *, use_raw: bool) -> LlamaText:
         if use_raw and call.raw_call is not None:
             return call.raw_call
-        return self.generate_function_call(call.name, call.arguments if call.has_arguments else ABSENT)
+        arguments = call.arguments if call.has_arguments else ABSENT
+        return self.generate_function_call(call.name, arguments, **self._numbering(index))
 
-    def generate_function_call(self, name: str, params: Any = ABSENT) -> LlamaText:
-        """A call of the function `name` with the arguments `params` (any JSON value)."""
+    def _numbering(self, index: int) -> dict[str, int]:
+        """The option that numbers a call, for formats that do: overriding methods may do without."""
+        return {"index": index} if self.settings.functions.numbers_calls else {}
+
+    def generate_function_call(self, name: str, params: Any = ABSENT, *, index: int = 0) -> LlamaText:
+        """A call of the function `name` with the arguments `params` (any JSON value).
+
+        `index` counts the calls of the conversation, for formats that number them.
+        """
         syntax = self.settings.functions.call
-        placeholder = syntax.empty_call_params_placeholder
-        if params is ABSENT:
-            arguments = "" if placeholder in ("", None) else dump_json(placeholder)
-        else:
-            arguments = dump_json(params, where=f"arguments of {name}")
-        filling = {Slot.FUNCTION_NAME: name}
+        placeholder, arguments = syntax.empty_call_params_placeholder, LlamaText()
+        if params is not ABSENT or placeholder not in ("", None):
+            given = placeholder if params is ABSENT else params
+            arguments = written_arguments(syntax.arguments, given, where=f"arguments of {name}")
+        filling = _call_filling(name, index)
         return LlamaText(
             as_slotted(syntax.prefix).fill(filling),
             name,
@@ -151,18 +169,18 @@ class ChatWrapper:
         )
 
     def generate_function_call_result(
-        self, function_name: str, function_params: Any = ABSENT, result: Any = ABSENT
+        self, function_name: str, function_params: Any = ABSENT, result: Any = ABSENT, *, index: int = 0
     ) -> LlamaText:
         """The result of a call; one without a result (not the same as null) reads ``void``."""
         syntax = self.settings.functions.result
         written = "void" if result is ABSENT else self._written_result(function_name, result)
         arguments = "" if function_params is ABSENT else dump_json(function_params)
-        filling = {Slot.FUNCTION_NAME: function_name, Slot.FUNCTION_PARAMS: arguments}
+        filling = {**_call_filling(function_name, index), Slot.FUNCTION_PARAMS: arguments}
         return LlamaText(
             as_slotted(syntax.prefix).fill(filling), written, as_slotted(syntax.suffix).fill(filling)
         )
 
-    def _written_result(self, function_name: str, result: Any) -> str:
+    def _written_result(self, function_name: str, result: Any) -> LlamaTextInput:
         """A result as the format writes it: by default as JSON."""
         return dump_json(result, where=f"result of {function_name}")
 
@@ -175,12 +193,15 @@ class ChatWrapper:
         parts = _read_parts(model_response, where="model_response")
         return self.response_writer(use_raw=use_raw_call).write(parts)
 
-    def response_writer(self, *, use_raw: bool) -> ResponseWriter:
-        """A new writer of model items in this format."""
+    def response_writer(self, *, use_raw: bool, n_earlier_calls: int = 0) -> ResponseWriter:
+        """A new writer of model items in this format, which counts calls on from `n_earlier_calls`."""
         return ResponseWriter(
             segments=self.settings.segments,
-            write_calls=lambda calls: self.generate_function_calls_and_results(calls, use_raw),
+            write_calls=lambda calls, n_earlier: self.generate_function_calls_and_results(
+                calls, use_raw, n_earlier_calls=n_earlier
+            ),
             use_raw=use_raw,
+            n_calls=n_earlier_calls,
         )
 
     def generate_available_functions_system_text(
@@ -225,6 +246,10 @@ class ChatWrapper:
         """The history a conversation starts with: one system item, by default `DEFAULT_SYSTEM_PROMPT`."""
         text = DEFAULT_SYSTEM_PROMPT if system_prompt is None else system_prompt
         return (ChatSystemMessage(text=LlamaText(text)),)
+
+
+def _call_filling(name: str, index: int) -> dict[Slot, LlamaTextInput]:
+    return {Slot.FUNCTION_NAME: name, Slot.CALL_ID: call_id(index), Slot.CALL_INDEX: str(index)}
 
 
 def _read_parts(parts: Sequence[ResponsePart | Mapping[str, Any]], *, where: str) -> tuple[ResponsePart, ...]:

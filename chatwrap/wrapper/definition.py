@@ -23,18 +23,21 @@ _FREE_KINDS: Final[Mapping[str, tuple[type, str]]] = {
     "special_tokens": (list, "a list of strings"),
     "examples": (list, "an array of tables"),
 }
-_TEMPLATE_KINDS: Final[Mapping[str, tuple[type, str]]] = {
+_TEMPLATE_KINDS: Final[Mapping[str, tuple[type | tuple[type, ...], str]]] = {
     "template": (str, "a string"),
     "history_template": (dict, "a table"),
     "function_call_message_template": (dict, "a table"),
+    "function_call_arguments": (dict, "a table"),
     "join_adjacent_messages_of_the_same_type": (bool, "true or false"),
     "segments": (dict, "a table"),
     "opening": (dict, "a table"),
     "function_documentation": (dict, "a table"),
     "function_call_sections": (dict, "a table"),
-    "trim_messages": (bool, "true or false"),
+    "trim_messages": ((bool, list), "true, false or a list of roles"),
+    "trim_thoughts": (bool, "true or false"),
     "hoist_system_messages": (bool, "true or false"),
     "kept_thoughts": (str, "a string"),
+    "empty_thoughts": (str, "a string"),
     "stop_texts": (list, "a list of strings"),
     "ends_at_eos": (bool, "true or false"),
     "date_format": (str, "a string"),

@@ -20,7 +20,7 @@ from chatwrap.chat.history import (
 )
 from chatwrap.chat.openai import functions_to_openai
 from chatwrap.chat.syntax import ChatWrapperSettings, SegmentsSyntax
-from chatwrap.chat.text import LlamaText, SpecialToken, control
+from chatwrap.chat.text import LlamaText, LlamaTextInput, SpecialToken, control
 from chatwrap.chat.tokenizer import Tokenizer
 from chatwrap.errors import HistoryError, OptionError
 from chatwrap.wrapper.base import ChatWrapper, ContextState
@@ -210,7 +210,7 @@ class JinjaTemplateChatWrapper(ChatWrapper):
             segments=SegmentsSyntax(thought=learned.thought),
         )
 
-    def _written_result(self, function_name: str, result: Any) -> str:
+    def _written_result(self, function_name: str, result: Any) -> LlamaTextInput:
         if self.learned_syntax.functions is None:
             return super()._written_result(function_name, result)
         return written_result(result, quoted=self.learned_syntax.quotes_results)

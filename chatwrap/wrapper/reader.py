@@ -39,7 +39,12 @@ _HISTORY_RULES: Final = {
         SlotRule(Slot.MESSAGE, "the user's message goes"),
     ),
 }
+_CALL_IDS: Final = (
+    SlotRule(Slot.CALL_ID, "the call's id goes", optional=True, repeatable=True, anywhere=True),
+    SlotRule(Slot.CALL_INDEX, "the call's number goes", optional=True, repeatable=True, anywhere=True),
+)
 _CALL_RULES: Final = (
+    *_CALL_IDS,
     SlotRule(
         Slot.FUNCTION_NAME,
         "the function's name goes",
@@ -52,7 +57,13 @@ _CALL_RULES: Final = (
         needs_text_after="Put there what ends a call.",
     ),
 )
+_FRAMED_CALL_RULES: Final = (
+    *_CALL_IDS,
+    SlotRule(Slot.FUNCTION_NAME, "the function's name goes", repeatable=True),
+    SlotRule(Slot.FUNCTION_PARAMS, "the arguments go"),
+)
 _RESULT_RULES: Final = (
+    *_CALL_IDS,
     SlotRule(Slot.FUNCTION_NAME, "the function's name goes", optional=True, repeatable=True, anywhere=True),
     SlotRule(Slot.FUNCTION_PARAMS, "the arguments go", optional=True, repeatable=True, anywhere=True),
     SlotRule(
@@ -69,7 +80,13 @@ _SEGMENT_RULES: Final = (
         needs_text_before="Put there what opens the segment.",
     ),
 )
-_SEGMENT_TEXTS: Final = ("thought_template", "comment_template", "close_all_segments_template")
+_SEGMENT_TEXTS: Final = (
+    "thought_template",
+    "comment_template",
+    "text_template",
+    "between_parts",
+    "close_all_segments_template",
+)
 _SEGMENT_FLAGS: Final = ("reopen_thought_after_function_calls", "reiterate_stack_after_function_calls")
 
 
@@ -93,25 +110,39 @@ class TemplateReader:
         }
         return {role: text for role, text in read.items() if text}
 
-    def functions(self, templates: object) -> FunctionsSyntax | None:
-        """How calls and results are written, None if `templates` is None."""
+    def functions(self, templates: object, *, are_framed: bool = False) -> FunctionsSyntax | None:
+        """How calls and results are written, None if `templates` is None.
+
+        If calls `are_framed` by a section, nothing need stand before the name or behind the arguments.
+        """
         if templates is None:
             return None
         where = "function_call_message_template"
-        given = self.mapping(templates, where, needed=("call", "result"))
-        call = self.split(given["call"], _CALL_RULES, f"{where}.call") if "call" in given else None
+        alternates = "alternate_calls"
+        given = self.mapping(templates, where, needed=("call", "result"), optional=(alternates,))
+        rules = _FRAMED_CALL_RULES if are_framed else _CALL_RULES
+        call = self.split(given["call"], rules, f"{where}.call") if "call" in given else None
         result = self.split(given["result"], _RESULT_RULES, f"{where}.result") if "result" in given else None
         if not call or not result:
             return None
         name, params, answer = Slot.FUNCTION_NAME, Slot.FUNCTION_PARAMS, Slot.FUNCTION_CALL_RESULT
+        others = [
+            read
+            for index, text in enumerate(self.texts(given.get(alternates, ()), f"{where}.{alternates}"))
+            if (read := self.split(text, rules, f"{where}.{alternates}[{index}]"))
+        ]
         return FunctionsSyntax(
             call=FunctionCallSyntax(
-                prefix=_slotted(call.parts_before(name)),
-                params_prefix=_slotted(call.parts_between(name, params)),
-                suffix=_slotted(call.parts_after(params)),
+                prefix=slotted(call.parts_before(name)),
+                params_prefix=slotted(call.parts_between(name, params)),
+                suffix=slotted(call.parts_after(params)),
+                prefix_alternate_matches=tuple(slotted(other.parts_before(name)) for other in others),
+                params_prefix_alternate_matches=tuple(
+                    slotted(other.parts_between(name, params)) for other in others
+                ),
             ),
             result=FunctionResultSyntax(
-                prefix=_slotted(result.parts_before(answer)), suffix=_slotted(result.parts_after(answer))
+                prefix=slotted(result.parts_before(answer)), suffix=slotted(result.parts_after(answer))
             ),
         )
 
@@ -121,11 +152,13 @@ class TemplateReader:
             return SegmentsSyntax()
         given = self.mapping(options, "segments", optional=(*_SEGMENT_TEXTS, *_SEGMENT_FLAGS))
         self._check_kinds(given)
-        close_all = given.get("close_all_segments_template")
+        close_all, between = (given.get(key) for key in ("close_all_segments_template", "between_parts"))
         reopen = given.get("reopen_thought_after_function_calls") is True
         return SegmentsSyntax(
             thought=self._segment(given, "thought_template", reopen=reopen),
             comment=self._segment(given, "comment_template", reopen=False),
+            text=self._segment(given, "text_template", reopen=False),
+            between_parts=control(between) if between and isinstance(between, str) else "",
             close_all_segments=control(close_all) if close_all and isinstance(close_all, str) else None,
             reiterate_stack_after_function_calls=given.get("reiterate_stack_after_function_calls") is True,
         )
@@ -138,8 +171,8 @@ class TemplateReader:
         return SegmentSyntax(control(before), control(after) if after else None, reopen)
 
     def _check_kinds(self, given: Mapping[str, Any]) -> None:
-        close_all = "close_all_segments_template"
-        for key, kind in ((close_all, str), *((flag, bool) for flag in _SEGMENT_FLAGS)):
+        texts = ((key, str) for key in ("close_all_segments_template", "between_parts"))
+        for key, kind in (*texts, *((flag, bool) for flag in _SEGMENT_FLAGS)):
             if key in given and not isinstance(given[key], kind):
                 wanted = "a string" if kind is str else "true or false"
                 self.faults.append(Fault(f"segments.{key}", f"must be {wanted}, not {given[key]!r}."))
@@ -162,6 +195,20 @@ class TemplateReader:
         if not isinstance(value, bool):
             self.faults.append(Fault(where, f"must be true or false, not {value!r}."))
         return value is True
+
+    def roles(self, value: object, where: str) -> frozenset[str]:
+        """The roles that are listed, all of them for true and none for false."""
+        if isinstance(value, bool):
+            return frozenset(ROLES if value else ())
+        if (
+            isinstance(value, Sequence)
+            and not isinstance(value, str)
+            and all(role in ROLES for role in value)
+        ):
+            return frozenset(value)
+        problem = f"must be true, false or a list of {', '.join(ROLES)}, not {value!r}."
+        self.faults.append(Fault(where, problem))
+        return frozenset()
 
     def text(self, value: object, where: str) -> str:
         """`value` if it is a string, else an empty one and a fault."""
@@ -195,5 +242,6 @@ class TemplateReader:
         return {key: value[key] for key in known if value.get(key) is not None}
 
 
-def _slotted(parts: Sequence[str | Slot]) -> SlottedText:
+def slotted(parts: Sequence[str | Slot]) -> SlottedText:
+    """`parts` of a template string as a text of the format: what is no slot is control text."""
     return SlottedText(tuple(part if isinstance(part, Slot) else SpecialTokensText(part) for part in parts))

@@ -10,17 +10,21 @@ from chatwrap.chat.slotted import as_slotted
 from chatwrap.chat.syntax import SegmentsSyntax
 from chatwrap.chat.text import LlamaText, LlamaTextInput
 
-CallsWriter = Callable[[Sequence[ChatModelFunctionCall]], LlamaText]
+CallsWriter = Callable[[Sequence[ChatModelFunctionCall], int], LlamaText]
 
 
 @dataclass(slots=True)
 class ResponseWriter:
     """Goes through a model item part by part, keeping the stack of segments that are still open.
 
-    Calls are collected and written together, so that a format with parallel calls can frame them.
-    `text_before_calls` stands between a text and the calls behind it. If results are turns of their own,
-    `reopening` is what opens the model's turn again, written once something follows them; else it is
-    None. After `write`, `ended_turn` tells whether the item ends in such results.
+    Calls are collected and written together, so that a format with parallel calls can frame them, unless
+    they go `one_by_one`. `text_before_calls` stands between a text and the calls behind it. If results are
+    turns of their own, `reopening` is what opens the model's turn again, written once something follows
+    them; else it is None. A turn that doesn't begin with a thought begins with `empty_thought`. `n_calls`
+    counts the calls of the conversation, those of earlier items included, and is given on to `write_calls`.
+
+    After `write`, `ended_turn` tells whether the item ends in results that are turns, and `open_end` is
+    what has to stand behind the item for the model to go on with a further part.
     """
 
     segments: SegmentsSyntax
@@ -28,8 +32,12 @@ class ResponseWriter:
     use_raw: bool
     text_before_calls: LlamaText = field(default_factory=LlamaText)
     reopening: LlamaText | None = None
+    empty_thought: LlamaText = field(default_factory=LlamaText)
+    one_by_one: bool = False
     ended_turn: bool = False
-    _follows_text: bool = False
+    n_calls: int = 0
+    open_end: LlamaText = field(default_factory=LlamaText)
+    _last: str | None = None
     _written: list[LlamaTextInput] = field(default_factory=list)
     _pending_calls: list[ChatModelFunctionCall] = field(default_factory=list)
     _open: list[SegmentType] = field(default_factory=list)
@@ -42,37 +50,56 @@ class ResponseWriter:
             match part:
                 case str():
                     self._flush_calls()
-                    self._reopen()
-                    self._remind()
-                    self._written.append(part)
-                    self._follows_text = self._follows_text or bool(part)
+                    self._write_text(part)
                 case ChatModelSegment():
                     self._flush_calls()
-                    self._reopen()
+                    self._begin(part.segment_type)
                     self._write_segment(part)
                 case ChatModelFunctionCall():
-                    if part.starts_new_chunk:
+                    if part.starts_new_chunk or self.one_by_one:
                         self._flush_calls()
                     self._pending_calls.append(part)
         self._flush_calls()
         self._remind()
+        if self._last in ("thought", "comment") and not self._open:
+            self.open_end = as_slotted(self.segments.between_parts).fill({})
         return LlamaText(self._written)
+
+    def _write_text(self, text: str) -> None:
+        if not text:
+            return
+        goes_on = self._last == "text"
+        if not goes_on:
+            self._begin("text")
+        self._remind()
+        mark = self.segments.text
+        if mark is not None and not goes_on:
+            self._written.append(as_slotted(mark.prefix).fill({}))
+        self._written.append(text)
 
     def _flush_calls(self) -> None:
         if not self._pending_calls:
             return
-        self._reopen()
-        if self._follows_text:
+        follows_text = self._last == "text"
+        self._begin("calls")
+        if follows_text:
             self._written.append(self.text_before_calls)
-        self._written.append(self.write_calls(tuple(self._pending_calls)))
+        self._written.append(self.write_calls(tuple(self._pending_calls), self.n_calls))
+        self.n_calls += len(self._pending_calls)
         self._pending_calls.clear()
-        self._called, self._follows_text = True, False
+        self._called = True
         self.ended_turn = self.reopening is not None
 
-    def _reopen(self) -> None:
+    def _begin(self, kind: str) -> None:
+        """What stands before a part: the turn's opening again, or what parts it from the last part."""
         if self.ended_turn and self.reopening is not None:
             self._written.append(self.reopening)
-        self.ended_turn = False
+        is_first = self._last is None or self.ended_turn
+        if is_first and kind != "thought":
+            self._written.append(self.empty_thought)
+        elif not is_first and not (self._open and self._open[-1] == kind):
+            self._written.append(as_slotted(self.segments.between_parts).fill({}))
+        self.ended_turn, self._last = False, kind
 
     def _remind(self) -> None:
         """Before text: end what no suffix ended, or write the open segments' marks again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
@@ -9,6 +10,7 @@ from typing import Final
 from chatwrap.chat.history import (
     ChatHistory,
     ChatHistoryItem,
+    ChatModelFunctionCall,
     ChatModelResponse,
     ChatModelSegment,
     ChatSystemMessage,
@@ -17,14 +19,21 @@ from chatwrap.chat.history import (
 )
 from chatwrap.chat.text import LlamaText
 
-KEPT_THOUGHTS: Final = ("all", "after_last_user", "none")
+KEPT_THOUGHTS: Final = ("all", "after_last_user", "before_calls", "before_open_calls", "none")
+EMPTY_THOUGHTS: Final = ("none", "after_last_user", "all")
 
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """Which changes a format makes: it trims texts, puts system messages first, drops old thoughts."""
+    """Which changes a format makes: it trims texts, puts system messages first, drops old thoughts.
 
-    trims: bool = False
+    `trimmed_roles` are those around whose texts white space goes. `kept_thoughts`: ``all``; those
+    ``after_last_user``; of these only those ``before_calls``; those ``before_open_calls``, which no answer
+    has followed; or ``none``.
+    """
+
+    trimmed_roles: frozenset[str] = frozenset()
+    trims_thoughts: bool = False
     hoists_system: bool = False
     kept_thoughts: str = "all"
 
@@ -32,14 +41,17 @@ class Revision:
         """`history` as the format writes it, and a line on each item that lost thoughts."""
         history, changes = without_old_thoughts(history, self.kept_thoughts)
         history = with_system_first(history) if self.hoists_system else history
-        return trimmed(history) if self.trims else history, changes
+        history = with_trimmed_thoughts(history) if self.trims_thoughts else history
+        return trimmed(history, self.trimmed_roles) if self.trimmed_roles else history, changes
 
 
-def trimmed(history: ChatHistory) -> ChatHistory:
-    """`history` without white space around its texts; a model text at the very end may still go on, so
-    it keeps what stands behind it.
+def trimmed(history: ChatHistory, roles: frozenset[str]) -> ChatHistory:
+    """`history` without white space around the texts of these roles; a model text at the very end may
+    still go on, so it keeps what stands behind it.
     """
-    return tuple(_trimmed_item(item, is_last=item is history[-1]) for item in history)
+    return tuple(
+        _trimmed_item(item, is_last=item is history[-1]) if item.type in roles else item for item in history
+    )
 
 
 def _trimmed_item(item: ChatHistoryItem, *, is_last: bool) -> ChatHistoryItem:
@@ -50,6 +62,22 @@ def _trimmed_item(item: ChatHistoryItem, *, is_last: bool) -> ChatHistoryItem:
             return ChatUserMessage(text=item.text.strip())
         case ChatModelResponse():
             return ChatModelResponse(response=_trimmed_parts(item.response, is_last=is_last))
+
+
+def with_trimmed_thoughts(history: ChatHistory) -> ChatHistory:
+    """`history` without white space around thoughts; one that hasn't ended keeps what stands behind it."""
+    return tuple(
+        ChatModelResponse(response=tuple(map(_trimmed_thought, item.response)))
+        if isinstance(item, ChatModelResponse) and any(map(_is_thought, item.response))
+        else item
+        for item in history
+    )
+
+
+def _trimmed_thought(part: ResponsePart) -> ResponsePart:
+    if not isinstance(part, ChatModelSegment) or part.segment_type != "thought":
+        return part
+    return part.model_copy(update={"text": part.text.strip() if part.ended else part.text.lstrip()})
 
 
 def _trimmed_parts(parts: tuple[ResponsePart, ...], *, is_last: bool) -> tuple[ResponsePart, ...]:
@@ -83,15 +111,48 @@ def without_old_thoughts(history: ChatHistory, kept: str) -> tuple[ChatHistory, 
     """
     if kept == "all":
         return history, ()
-    last_user = max((i for i, item in enumerate(history) if item.type == "user"), default=-1)
-    n_old = last_user if kept == "after_last_user" else len(history) - 1
+    last_user, last_answer = last_user_index(history), _last_answer_index(history)
     items, changes = list(history), []
-    for index, item in enumerate(history[: max(n_old, 0)]):
-        if isinstance(item, ChatModelResponse) and any(map(_is_thought, item.response)):
-            parts = tuple(part for part in item.response if not _is_thought(part))
+    for index, item in enumerate(history[:-1]):
+        if not isinstance(item, ChatModelResponse):
+            continue
+        is_kept = {
+            "after_last_user": index > last_user,
+            "before_calls": index > last_user,
+            "before_open_calls": index > last_answer,
+        }.get(kept, False)
+        n_kept = _n_until_last_call(item) if kept.endswith("calls") else len(item.response)
+        parts = _without_thoughts(item.response, n_kept if is_kept else 0)
+        if len(parts) < len(item.response):
             items[index] = ChatModelResponse(response=parts)
             changes.append(f"history[{index}]: thoughts left out, as the format does with earlier turns.")
     return tuple(items), tuple(changes)
+
+
+def _without_thoughts(parts: tuple[ResponsePart, ...], n_kept: int) -> tuple[ResponsePart, ...]:
+    """`parts` without the thoughts that stand behind the first `n_kept`."""
+    return tuple(part for index, part in enumerate(parts) if index < n_kept or not _is_thought(part))
+
+
+def _n_until_last_call(item: ChatModelResponse) -> int:
+    return max(
+        (i for i, part in enumerate(item.response, 1) if isinstance(part, ChatModelFunctionCall)), default=0
+    )
+
+
+def _last_answer_index(history: ChatHistory) -> int:
+    """The index of the last model item that ends in a text, -1 if there is none."""
+    answers = (
+        index
+        for index, item in enumerate(history)
+        if isinstance(item, ChatModelResponse) and item.response and isinstance(item.response[-1], str)
+    )
+    return max(answers, default=-1)
+
+
+def last_user_index(history: Sequence[ChatHistoryItem]) -> int:
+    """The index of the last user message, -1 if there is none."""
+    return max((index for index, item in enumerate(history) if item.type == "user"), default=-1)
 
 
 def _is_thought(part: object) -> bool:

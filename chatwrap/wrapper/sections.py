@@ -30,13 +30,15 @@ class CallSections:
 
     `result_form`: ``text`` writes a result that is a string as it is, ``json`` as JSON. `results` says
     where they stand: in the model's turn, or in turns of their own, after which the model's turn is
-    opened anew (``own_turns``) or goes on without being opened (``own_turns_unopened``).
+    opened anew (``own_turns``) or goes on without being opened (``own_turns_unopened``). `one_by_one`
+    tells that a call's result always follows before the next call.
     """
 
     parallel: ParallelCallsSyntax | None = None
     text_before_calls: LlamaText = field(default_factory=LlamaText)
     result_form: str = "json"
     results: str = "in_turn"
+    one_by_one: bool = False
 
     @property
     def are_turns(self) -> bool:
@@ -44,7 +46,7 @@ class CallSections:
 
     def applied_to(self, functions: FunctionsSyntax) -> FunctionsSyntax:
         """The syntax of calls and results with these sections."""
-        return FunctionsSyntax(functions.call, functions.result, self.parallel)
+        return FunctionsSyntax(functions.call, functions.result, None if self.one_by_one else self.parallel)
 
 
 def read_sections(options: object, reader: TemplateReader) -> CallSections:
@@ -52,7 +54,8 @@ def read_sections(options: object, reader: TemplateReader) -> CallSections:
     if options is None:
         return CallSections()
     where = "function_call_sections"
-    given = reader.mapping(options, where, optional=(*_TEXTS, *_CHOICES))
+    given = reader.mapping(options, where, optional=(*_TEXTS, *_CHOICES, "one_by_one"))
+    one_by_one = reader.flag(given.get("one_by_one", False), f"{where}.one_by_one")
     texts = {}
     for name in _TEXTS:
         texts[name] = control(reader.text(given.get(name, ""), f"{where}.{name}"))
@@ -68,4 +71,4 @@ def read_sections(options: object, reader: TemplateReader) -> CallSections:
         between_results=texts["between_results"],
         result_section_suffix=texts["results_suffix"],
     )
-    return CallSections(parallel, texts["text_before_calls"], **chosen)
+    return CallSections(parallel, texts["text_before_calls"], **chosen, one_by_one=one_by_one)

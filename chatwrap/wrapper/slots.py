@@ -42,6 +42,11 @@ class SlotString:
     texts: tuple[str, ...]
     slots: tuple[Slot, ...]
 
+    @property
+    def parts(self) -> tuple[str | Slot, ...]:
+        """All texts and slots in a row, empty texts left out."""
+        return self._parts(0, len(self.slots))
+
     def before(self, slot: Slot) -> str:
         """The text between the first `slot` and the slot (or start) before it."""
         return self.texts[self.slots.index(slot)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import chain, takewhile
 from types import MappingProxyType
@@ -15,21 +15,22 @@ from chatwrap.chat.history import (
     ChatHistory,
     ChatHistoryItem,
     ChatModelResponse,
+    ChatModelSegment,
     HistoryLike,
     as_history,
 )
-from chatwrap.chat.json_text import dump_json
-from chatwrap.chat.slotted import Slot, as_slotted
+from chatwrap.chat.slotted import Slot
 from chatwrap.chat.syntax import default_functions
 from chatwrap.chat.text import LlamaText, LlamaTextInput, SpecialToken, control
 from chatwrap.errors import TemplateError
-from chatwrap.wrapper.base import ABSENT, ChatWrapper, ContextState
-from chatwrap.wrapper.opening import fill, read_documentation, read_opening, texts_of
+from chatwrap.wrapper.base import ChatWrapper, ContextState
+from chatwrap.wrapper.exchanges import Exchange, Opened
+from chatwrap.wrapper.notations import read_notation, with_notation
+from chatwrap.wrapper.opening import read_documentation, read_opening, texts_of
 from chatwrap.wrapper.reader import ROLES, SYSTEM_AND_USER, TemplateReader
 from chatwrap.wrapper.response import ResponseWriter
-from chatwrap.wrapper.revision import KEPT_THOUGHTS, Revision
+from chatwrap.wrapper.revision import EMPTY_THOUGHTS, KEPT_THOUGHTS, Revision, last_user_index
 from chatwrap.wrapper.sections import read_sections
-from chatwrap.wrapper.slots import SlotString
 
 Clock: TypeAlias = Callable[[], datetime]
 
@@ -45,7 +46,8 @@ class TemplateChatWrapper(ChatWrapper):
     formats that have no system turn. `function_call_message_template` has a ``call`` and a
     ``result``; `segments` has ``thought_template``, ``comment_template``,
     ``reopen_thought_after_function_calls``, ``close_all_segments_template`` and
-    ``reiterate_stack_after_function_calls``.
+    ``reiterate_stack_after_function_calls``; and for formats whose model writes each part of its turn as
+    a message of its own, ``text_template`` and what stands ``between_parts``.
 
     Neighbouring messages of one role are joined with a blank line unless
     `join_adjacent_messages_of_the_same_type` is off. A message without any text leaves no trace.
@@ -60,14 +62,26 @@ class TemplateChatWrapper(ChatWrapper):
     - `function_documentation`: a ``template`` with ``{{functions}}``; their ``form`` (``json_lines``,
       ``json_array``, ``bare_json_lines``: without OpenAI's wrapping, ``typescript``), what stands between
       two of them (``separator``), and the ``indent`` of the JSON.
+    - `function_call_arguments`: how arguments are written. ``form`` is ``json``; ``tagged`` with a
+      ``prefix`` (in which ``{{parameterName}}`` stands, and ``{{isString}}`` where needed), a ``suffix``, a
+      text ``between`` arguments and ``literals`` (``json``, ``python``, ``python_containers``);
+      ``keywords`` with a text ``between`` and ``mappings`` (``python``, ``json``); or ``bare_keys`` with a
+      ``quote``, ``sorts_keys`` and ``null``. Calls without arguments write ``{}`` if ``absent`` is
+      ``empty_object``, as it is by default where the arguments are a member of a JSON object.
+      ``{{callId}}`` and ``{{callIndex}}`` in calls and results number the conversation's calls from 0.
     - `function_call_sections`: the texts around calls made together and around their results
       (``calls_prefix``, ``between_calls``, ``calls_suffix``, and the same for ``results``), and
       ``text_before_calls``, written between a text and the calls behind it. ``result_form`` ``text``
       writes strings as they are, where ``json`` quotes them. ``results`` tells whether they stand
       ``in_turn``, in ``own_turns`` after which the model's turn is opened again, or in
-      ``own_turns_unopened`` after which it goes on as it is.
-    - `trim_messages`: no white space around messages. `hoist_system_messages`: all of them in one, at
-      the front. `kept_thoughts`: ``all`` (by default), those ``after_last_user``, or ``none``.
+      ``own_turns_unopened`` after which it goes on as it is. ``one_by_one``: each call's result comes
+      before the next call.
+    - `trim_messages`: no white space around messages, or around those of the roles given.
+      `trim_thoughts`: none around thoughts. `hoist_system_messages`: all of them in one, at the front.
+    - `kept_thoughts`: ``all`` (by default), those ``after_last_user``, of these only those
+      ``before_calls``, those ``before_open_calls`` that no answer has followed, or ``none``.
+      `empty_thoughts`: turns of the model without a thought begin with an empty one: ``none`` of them,
+      those ``after_last_user``, or ``all``.
     - `stop_texts`: what else ends the model's turn. `ends_at_eos`: nothing need stand behind
       ``{{completion}}``, since the model ends its turn with EOS alone.
 
@@ -94,14 +108,17 @@ class TemplateChatWrapper(ChatWrapper):
         history_template: Mapping[str, str],
         *,
         function_call_message_template: Mapping[str, str] | None = None,
+        function_call_arguments: Mapping[str, Any] | None = None,
         join_adjacent_messages_of_the_same_type: bool = True,
         segments: Mapping[str, Any] | None = None,
         opening: Mapping[str, str] | None = None,
         function_documentation: Mapping[str, Any] | None = None,
         function_call_sections: Mapping[str, str] | None = None,
-        trim_messages: bool = False,
+        trim_messages: bool | Sequence[str] = False,
+        trim_thoughts: bool = False,
         hoist_system_messages: bool = False,
         kept_thoughts: str = "all",
+        empty_thoughts: str = "none",
         stop_texts: Sequence[str] = (),
         ends_at_eos: bool = False,
         date_format: str = "%Y-%m-%d",
@@ -110,7 +127,11 @@ class TemplateChatWrapper(ChatWrapper):
         reader = TemplateReader()
         self._frame = reader.frame(template, ends_at_eos=reader.flag(ends_at_eos, "ends_at_eos"))
         self._history = reader.history(history_template)
-        functions = reader.functions(function_call_message_template) or default_functions()
+        functions = reader.functions(
+            function_call_message_template, are_framed=function_call_sections is not None
+        )
+        notation = read_notation(function_call_arguments, reader)
+        functions = with_notation(functions, notation) if functions else default_functions()
         read_segments = reader.segments(segments)
         joins = reader.flag(
             join_adjacent_messages_of_the_same_type, "join_adjacent_messages_of_the_same_type"
@@ -119,10 +140,12 @@ class TemplateChatWrapper(ChatWrapper):
         self._documentation = read_documentation(function_documentation, reader)
         self._sections = read_sections(function_call_sections, reader)
         self._revision = Revision(
-            trims=reader.flag(trim_messages, "trim_messages"),
+            trimmed_roles=reader.roles(trim_messages, "trim_messages"),
+            trims_thoughts=reader.flag(trim_thoughts, "trim_thoughts"),
             hoists_system=reader.flag(hoist_system_messages, "hoist_system_messages"),
             kept_thoughts=reader.choice(kept_thoughts, KEPT_THOUGHTS, "kept_thoughts"),
         )
+        self._empty_thoughts = reader.choice(empty_thoughts, EMPTY_THOUGHTS, "empty_thoughts")
         self._stop_texts = reader.texts(stop_texts, "stop_texts")
         self._date_format = reader.text(date_format, "date_format")
         if reader.faults:
@@ -165,7 +188,7 @@ class TemplateChatWrapper(ChatWrapper):
             functions = {}
         history, changes = self._revision.of(history)
         opened, history = self._opened(history, functions, document_params=document_function_params)
-        exchanges = self._exchanges(history) or [_Exchange()]
+        exchanges = self._exchanges(history) or [Exchange()]
         texts: list[LlamaTextInput] = [self._beginning(exchanges[0], opened)]
         place = self._place(exchanges, opened)
         for index, exchange in enumerate(exchanges):
@@ -180,7 +203,7 @@ class TemplateChatWrapper(ChatWrapper):
 
     def _opened(
         self, history: ChatHistory, functions: ChatModelFunctions, *, document_params: bool
-    ) -> tuple[_Opened | None, ChatHistory]:
+    ) -> tuple[Opened | None, ChatHistory]:
         """The opening that fits, filled but for the user's message, and the history without what it holds."""
         joins = self.join_adjacent_messages_of_the_same_type
         leading = list(takewhile(lambda item: item.type == "system", history))[: None if joins else 1]
@@ -193,11 +216,11 @@ class TemplateChatWrapper(ChatWrapper):
         if functions:
             values[Slot.FUNCTIONS] = self._documentation.text(functions, document_params=document_params)
         if Slot.SYSTEM_PROMPT not in text.slots:
-            return _Opened(text, values), history
+            return Opened(text, values), history
         values[Slot.SYSTEM_PROMPT] = system
-        return _Opened(text, values), history[len(leading) :]
+        return Opened(text, values), history[len(leading) :]
 
-    def _place(self, exchanges: Sequence[_Exchange], opened: _Opened | None) -> int | None:
+    def _place(self, exchanges: Sequence[Exchange], opened: Opened | None) -> int | None:
         """The index of the exchange whose user message stands in the opening, if it has a place there."""
         if opened is None or not opened.holds_message:
             return None
@@ -206,38 +229,30 @@ class TemplateChatWrapper(ChatWrapper):
         with_user = [index for index, exchange in enumerate(exchanges) if exchange.text("user")]
         return with_user[-1] if with_user else 0
 
-    def _generation_prompt(self, last: _Exchange) -> str:
+    def _generation_prompt(self, last: Exchange) -> str:
         """What opens the model's turn: nothing if it is still open, the plain header if it has text."""
         prompt, header = self._frame.before(Slot.COMPLETION), self._history["model"].before(Slot.MESSAGE)
         if last.ended_turn:
             return "" if self._sections.results == "own_turns_unopened" else prompt
-        thought = self.settings.segments.thought
-        opening = str(as_slotted(thought.prefix).fill({})).strip() if thought else ""
-        opens_thought = bool(opening and header) and prompt.removeprefix(header).strip() == opening
-        return header if last.text("model") and opens_thought else prompt
+        goes_on = bool(header) and prompt.startswith(header) and bool(last.text("model"))
+        return header if goes_on else prompt
 
-    def _ending(self, last: _Exchange, generation_prompt: str) -> list[LlamaTextInput]:
+    def _ending(self, last: Exchange, generation_prompt: str) -> list[LlamaTextInput]:
         if last.ended_turn:
             framed = self._framed("model", last.text("model"), is_open=True)
             return [framed, control(generation_prompt)]
-        return [control(generation_prompt), last.text("model")]
+        return [control(generation_prompt), last.text("model"), last.open_end]
 
-    def generate_function_call_result(
-        self, function_name: str, function_params: Any = ABSENT, result: Any = ABSENT
-    ) -> LlamaText:
+    def _written_result(self, function_name: str, result: Any) -> LlamaTextInput:
         """As `ChatWrapper`'s; a string stands as it is where the format's results are text."""
         if self._sections.result_form == "json" or not isinstance(result, str):
-            return super().generate_function_call_result(function_name, function_params, result)
-        syntax = self.settings.functions.result
-        arguments = "" if function_params is ABSENT else dump_json(function_params)
-        filling = {Slot.FUNCTION_NAME: function_name, Slot.FUNCTION_PARAMS: arguments}
-        return LlamaText(
-            as_slotted(syntax.prefix).fill(filling), result, as_slotted(syntax.suffix).fill(filling)
-        )
+            return super()._written_result(function_name, result)
+        return result
 
-    def response_writer(self, *, use_raw: bool) -> ResponseWriter:
-        writer = super().response_writer(use_raw=use_raw)
+    def response_writer(self, *, use_raw: bool, n_earlier_calls: int = 0) -> ResponseWriter:
+        writer = super().response_writer(use_raw=use_raw, n_earlier_calls=n_earlier_calls)
         writer.text_before_calls = self._sections.text_before_calls
+        writer.one_by_one = self._sections.one_by_one
         if self._sections.results == "own_turns":
             writer.reopening = control(self._history["model"].before(Slot.MESSAGE))
         elif self._sections.are_turns:
@@ -255,24 +270,40 @@ class TemplateChatWrapper(ChatWrapper):
         written = chain.from_iterable((LlamaText(ending), control(ending)) for ending in endings)
         return LlamaText(SpecialToken("EOS")), *written
 
-    def _exchanges(self, history: Sequence[ChatHistoryItem]) -> list[_Exchange]:
+    def _exchanges(self, history: Sequence[ChatHistoryItem]) -> list[Exchange]:
         """The history cut into exchanges, each at most a system, a user and a model text in that order."""
-        exchanges: list[_Exchange] = []
+        exchanges: list[Exchange] = []
         previous = "model"
-        for item in history:
+        n_calls = 0
+        n_without_empty_thoughts = self._n_without_empty_thoughts(history)
+        for index, item in enumerate(history):
             if not exchanges or self._starts_exchange(item.type, previous):
-                exchanges.append(_Exchange())
-            exchanges[-1].texts[item.type].append(self._item_text(item, exchanges[-1]))
+                exchanges.append(Exchange())
+            exchange = exchanges[-1]
+            if isinstance(item, ChatModelResponse):
+                writer = self.response_writer(use_raw=True, n_earlier_calls=n_calls)
+                if index >= n_without_empty_thoughts:
+                    writer.empty_thought = self._empty_thought
+                exchange.texts[item.type].append(writer.write(item.response))
+                exchange.ended_turn, exchange.open_end = writer.ended_turn, writer.open_end
+                n_calls = writer.n_calls
+            else:
+                exchange.texts[item.type].append(self.generate_item_text(item))
             previous = item.type
         return exchanges
 
-    def _item_text(self, item: ChatHistoryItem, exchange: _Exchange) -> LlamaText:
-        if not isinstance(item, ChatModelResponse) or not self._sections.are_turns:
-            return self.generate_item_text(item)
-        writer = self.response_writer(use_raw=True)
-        text = writer.write(item.response)
-        exchange.ended_turn = writer.ended_turn
-        return text
+    def _n_without_empty_thoughts(self, history: Sequence[ChatHistoryItem]) -> int:
+        """The index of the first item from which on turns without a thought get an empty one."""
+        match self._empty_thoughts:
+            case "all":
+                return 0
+            case "after_last_user":
+                return last_user_index(history) + 1
+        return len(history)
+
+    @property
+    def _empty_thought(self) -> LlamaText:
+        return self.response_writer(use_raw=False).write([ChatModelSegment(segment_type="thought", text="")])
 
     def _starts_exchange(self, role: str, previous: str) -> bool:
         if self._sections.are_turns and previous == "model":
@@ -282,7 +313,7 @@ class TemplateChatWrapper(ChatWrapper):
         pairs = previous == "system" and role == "user" and SYSTEM_AND_USER in self._history
         return not pairs
 
-    def _beginning(self, first: _Exchange, opened: _Opened | None) -> LlamaText:
+    def _beginning(self, first: Exchange, opened: Opened | None) -> LlamaText:
         """What stands before the conversation: the frame's own text, the first system text if it has a
         slot there, and an opening that holds no message.
         """
@@ -295,7 +326,7 @@ class TemplateChatWrapper(ChatWrapper):
         first.texts["system"] = []
         return LlamaText(before_system, system, before_history, standing)
 
-    def _asked(self, exchange: _Exchange, opened: _Opened | None) -> LlamaText:
+    def _asked(self, exchange: Exchange, opened: Opened | None) -> LlamaText:
         """What comes before the model's text: the framed system and user messages."""
         system, user = exchange.text("system"), exchange.text("user")
         if opened:
@@ -311,32 +342,3 @@ class TemplateChatWrapper(ChatWrapper):
             return text
         before, after = self._history[role].texts
         return LlamaText(control(before), text, "" if is_open else control(after))
-
-
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    """An opening and what fills it, but for the user's message."""
-
-    text: SlotString
-    values: Mapping[Slot, LlamaTextInput]
-
-    @property
-    def holds_message(self) -> bool:
-        return Slot.MESSAGE in self.text.slots
-
-    def filled(self, message: LlamaTextInput = "") -> LlamaText:
-        return fill(self.text, {**self.values, Slot.MESSAGE: message})
-
-
-@dataclass(slots=True)
-class _Exchange:
-    """A system, a user and a model text in this order, each joined of several messages or empty.
-
-    `ended_turn` tells that the model text ends in results whose turn has ended.
-    """
-
-    texts: dict[str, list[LlamaText]] = field(default_factory=lambda: {role: [] for role in ROLES})
-    ended_turn: bool = False
-
-    def text(self, role: str) -> LlamaText:
-        return LlamaText.join_values("\n\n", self.texts[role])

@@ -171,11 +171,12 @@ def test_faults_of_tables(extra: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("trim_messages = 1", "mine.toml: trim_messages: must be true or false, not 1."),
+        ("trim_messages = 1", "mine.toml: trim_messages: must be true, false or a list of roles, not 1."),
         ("special_tokens = [1]", "mine.toml: special_tokens: must be a list of strings, not [1]."),
         (
             'kept_thoughts = "some"',
-            "mine.toml: kept_thoughts: must be one of all, after_last_user, none, not 'some'.",
+            "mine.toml: kept_thoughts: must be one of all, after_last_user, before_calls, "
+            "before_open_calls, none, not 'some'.",
         ),
         (
             'stop_texts = [""]',

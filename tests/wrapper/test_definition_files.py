@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import itertools
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from chatwrap.errors import DefinitionError, FileError, UnknownNameError
 from chatwrap.files import data_path
 from chatwrap.wrapper.definition import builtin_definitions, load_definition, parse_definition
 from chatwrap.wrapper.resolve import definition_for_vocabulary
+from chatwrap.wrapper.template import TemplateChatWrapper
 
 NAMES = ("alpaca", "chatml", "gemma", "general", "llama-2", "llama-3", "mistral", "vicuna")
 GOOD = """\
@@ -20,12 +22,8 @@ system = "{{message}}"
 user = "{{message}}"
 model = "{{message}}"
 """
-KEYS = (
-    "description, source, models, special_tokens, examples, template, history_template, "
-    "function_call_message_template, join_adjacent_messages_of_the_same_type, segments, opening, "
-    "function_documentation, function_call_sections, trim_messages, hoist_system_messages, kept_thoughts, "
-    "stop_texts, ends_at_eos, date_format"
-)
+OPTIONS = [name for name in inspect.signature(TemplateChatWrapper).parameters if name != "clock"]
+KEYS = ", ".join(["description", "source", "models", "special_tokens", "examples", *OPTIONS])
 
 
 class TestBuiltin:
@@ -173,7 +171,8 @@ class TestFaults:
             parse_definition(text, path=Path("x.toml"))
         expected = message or (
             "x.toml: segments.x: unknown key. Known are thought_template, comment_template, "
-            "close_all_segments_template, reopen_thought_after_function_calls, "
+            "text_template, between_parts, close_all_segments_template, "
+            "reopen_thought_after_function_calls, "
             "reiterate_stack_after_function_calls."
         )
         assert str(caught.value) == expected

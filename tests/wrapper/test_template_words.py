@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+import pytest
+
 from chatwrap import TemplateChatWrapper, load_chat_wrapper
 from chatwrap.chat.text import LlamaText, SpecialTokensText
 
@@ -160,3 +162,67 @@ def test_an_answer_begun_goes_on_without_the_thought_that_the_prompt_opens() -> 
     assert str(begun) == "<|im_start|>user\nU<|im_end|>\n<|im_start|>assistant\nM"
     thought = wrapper.generate_context_state([USER, model(THOUGHT, "M")]).context_text
     assert str(thought).endswith("<|im_start|>assistant\n<think>\nT\n</think>\n\nM")
+
+
+class TestArguments:
+    def test_tagged_with_ids(self) -> None:
+        wrapper = TemplateChatWrapper(
+            "{{history}}M{{completion}}|",
+            {"system": "{{message}}", "user": "{{message}}", "model": "{{message}}"},
+            function_call_message_template={
+                "call": "<c {{callId}} {{functionName}} {{callIndex}}>{{functionParams}}</c>",
+                "result": "<r {{callIndex}} {{callId}}>{{functionCallResult}}</r>",
+            },
+            function_call_arguments={
+                "form": "tagged",
+                "prefix": "<{{parameterName}} s={{isString}}>",
+                "suffix": "</{{parameterName}}>",
+                "between": ",",
+                "literals": "python",
+            },
+        )
+        call = {"type": "functionCall", "name": "f", "params": {"a": "x", "b": True}, "result": 1}
+        bare = {"type": "functionCall", "name": "g"}
+        history = [
+            {"type": "model", "response": [call, bare]},
+            {"type": "user", "text": "U"},
+            {"type": "model", "response": [call]},
+        ]
+        assert str(wrapper.generate_context_state(history).context_text) == (
+            "<c call00000 f 0><a s=true>x</a>,<b s=false>True</b></c><r 0 call00000>1</r>"
+            "<c call00001 g 1></c><r 1 call00001>void</r>U"
+            "M<c call00002 f 2><a s=true>x</a>,<b s=false>True</b></c><r 2 call00002>1</r>"
+        )
+
+    @pytest.mark.parametrize(
+        ("call", "arguments", "written"),
+        [
+            ('{"n": "{{functionName}}", "a": {{functionParams}}}', None, '{"n": "f", "a": {}}'),
+            ('{"n": "{{functionName}}", "a" : {{functionParams}}}', None, '{"n": "f", "a" : {}}'),
+            ("[{{functionName}}({{functionParams}})]", None, "[f()]"),
+            ("[{{functionName}}({{functionParams}})]", {"form": "json"}, "[f()]"),
+            (
+                "[{{functionName}}({{functionParams}})]",
+                {"form": "json", "absent": "empty_object"},
+                "[f({})]",
+            ),
+            (
+                '{"{{functionName}}": {{functionParams}}}',
+                {"form": "json", "absent": "nothing"},
+                '{"f": }',
+            ),
+            (
+                "[{{functionName}}({{functionParams}})]",
+                {"form": "bare_keys", "quote": "'", "absent": "empty_object"},
+                "[f({})]",
+            ),
+        ],
+    )
+    def test_absent_ones(self, call: str, arguments: dict[str, str] | None, written: str) -> None:
+        wrapper = TemplateChatWrapper(
+            "{{history}}M{{completion}}|",
+            {"system": "{{message}}", "user": "{{message}}", "model": "{{message}}"},
+            function_call_message_template={"call": call, "result": "<{{functionCallResult}}>"},
+            function_call_arguments=arguments,
+        )
+        assert str(wrapper.generate_function_call("f")) == written
