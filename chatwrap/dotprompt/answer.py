@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias, assert_never
 
 from pydantic import JsonValue
@@ -65,6 +65,23 @@ class PromptAnswer:
     n_completion_tokens: int
 
 
+def to_request(
+    rendered: RenderedPrompt,
+    functions: Mapping[str, ChatModelFunction],
+    sections: Mapping[str, str] | None = None,
+) -> ChatRequest:
+    """What a model is asked to answer a rendered prompt, whose tools are `functions`.
+
+    Raises `DotpromptError` for sections without a text, media, and output formats that nobody knows.
+    """
+    return ChatRequest(
+        history=to_history(filled(rendered, sections or {})),
+        functions=functions,
+        response_schema=_response_schema(rendered),
+        options=sampling_options(rendered.config),
+    )
+
+
 class PromptStream:
     """The pieces of an answer's text as they come; `answer` once they have come to their end.
 
@@ -72,18 +89,9 @@ class PromptStream:
     and `AnswerError` for an answer that isn't what the prompt's ``output`` asks for.
     """
 
-    def __init__(
-        self,
-        model: ChatModel,
-        rendered: RenderedPrompt,
-        functions: Mapping[str, ChatModelFunction],
-        sections: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, model: ChatModel, request: ChatRequest) -> None:
         self._model = model
-        self._functions = functions
-        self._schema = _response_schema(rendered)
-        self._history = to_history(filled(rendered, sections or {}))
-        self._options = sampling_options(rendered.config)
+        self._asked = request
         self._turn = _Turn()
         self._pieces = self._run()
         self._answer: PromptAnswer | None = None
@@ -108,7 +116,7 @@ class PromptStream:
         for _ in range(MAX_ROUNDS):
             with closing(self._model.respond(self._request())) as events:
                 yield from self._turn.read(events)
-            if not self._turn.run_calls(self._functions):
+            if not self._turn.run_calls(self._asked.functions):
                 self._answer = self._complete()
                 return
         raise AnswerError(
@@ -117,19 +125,14 @@ class PromptStream:
 
     def _request(self) -> ChatRequest:
         turn = (ChatModelResponse(response=tuple(self._turn.parts)),) if self._turn.parts else ()
-        return ChatRequest(
-            history=(*self._history, *turn),
-            functions=self._functions,
-            response_schema=self._schema,
-            options=self._options,
-        )
+        return replace(self._asked, history=(*self._asked.history, *turn))
 
     def _complete(self) -> PromptAnswer:
         turn, end = self._turn, self._turn.end
         assert end is not None
         item = ChatModelResponse(response=tuple(turn.parts))
         calls = tuple(part for part in turn.calls() if not part.has_result)
-        history = (*self._history, item)
+        history = (*self._asked.history, item)
         value = (
             None if self._schema is None or calls else _checked(item.text, self._schema, end.finish_reason)
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pydantic import ConfigDict, JsonValue
+from pydantic import ConfigDict, Field, JsonValue
 
 from chatwrap.dotprompt.front_matter import FrontMatter, Path, read, split
 from chatwrap.dotprompt.handlebars.source import Source
@@ -49,11 +49,11 @@ class PromptMetadata(Value):
     model: str | dict[str, JsonValue] | None = None
     tools: tuple[str, ...] | None = None
     tool_defs: tuple[ToolDefinition, ...] | None = None
-    config: dict[str, JsonValue] = {}
+    config: dict[str, JsonValue] = Field(default_factory=dict)
     input: dict[str, JsonValue] | None = None
     output: dict[str, JsonValue] | None = None
-    metadata: dict[str, JsonValue] = {}
-    ext: dict[str, JsonValue] = {}
+    metadata: dict[str, JsonValue] = Field(default_factory=dict)
+    ext: dict[str, JsonValue] = Field(default_factory=dict)
     raw: dict[str, JsonValue] | None = None
 
     def to_json(self) -> dict[str, Any]:

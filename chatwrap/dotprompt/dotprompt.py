@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 from chatwrap.chat.functions import ChatModelFunction
-from chatwrap.chat.model import ChatModel
-from chatwrap.dotprompt.answer import PromptAnswer, PromptStream
+from chatwrap.chat.model import ChatModel, ChatRequest
+from chatwrap.dotprompt.answer import PromptAnswer, PromptStream, to_request
 from chatwrap.dotprompt.data import DataArgument, DataLike, conversation, variables
 from chatwrap.dotprompt.document import ParsedPrompt, PromptMetadata, RenderedPrompt, parse_prompt
 from chatwrap.dotprompt.handlebars.source import Source
@@ -94,6 +94,10 @@ class Dotprompt:
         self._registry.schemas[name] = schema
         self._registry.n_changes += 1
         return self
+
+    def has_partial(self, name: str) -> bool:
+        """Whether a partial has this name. Raises `DotpromptError` if what it says is no template."""
+        return self._registry.environment.partial(name) is not None
 
     def parse(self, source: str, *, name: str = "prompt") -> ParsedPrompt:
         """The prompt in a text, which errors call `name`."""
@@ -179,11 +183,14 @@ class Dotprompt:
         asked = self.load(prompt, variant=variant, version=version) if isinstance(prompt, str) else prompt
         given = variables(input, "input")
         data = DataArgument(given, variables(context, "context"), as_documents(docs), conversation(messages))
-        metadata = asked.metadata(options)
-        self._check_input(metadata, given)
+        self.check(asked, given, options)
         rendered = asked.render(data, options)
-        functions = self._functions(rendered)
-        return PromptStream(self._choose_model(model, rendered), rendered, functions, sections)
+        request = self.request(rendered, sections)
+        return PromptStream(self._choose_model(model, rendered), request)
+
+    def request(self, rendered: RenderedPrompt, sections: Mapping[str, str] | None = None) -> ChatRequest:
+        """What a model is asked to answer a rendered prompt: history, functions, schema and options."""
+        return to_request(rendered, self._functions(rendered), sections)
 
     def close(self) -> None:
         """Frees the models that were loaded for prompts."""
@@ -206,8 +213,9 @@ class Dotprompt:
         stored = self.store.load_partial(name)
         return None if stored is None else Source.of(stored.source, stored.where)
 
-    def _check_input(self, metadata: PromptMetadata, given: Mapping[str, Any]) -> None:
-        declared = metadata.input or {}
+    def check(self, prompt: Prompt, given: Mapping[str, Any], options: MetadataLike | None = None) -> None:
+        """Raises `DotpromptError` if variables aren't valid by the prompt's ``input.schema``."""
+        declared = prompt.metadata(options).input or {}
         defaults, schema = declared.get("default"), declared.get("schema")
         if not isinstance(schema, dict):
             return

@@ -223,11 +223,13 @@ class Compiler:
         if not parts:
             return lambda frame: frame.context
         if len(parts) > 1:
-            return lambda frame: dig(frame.context, parts)
+            return lambda frame: dig({} if frame.context is None else frame.context, parts)
 
         def variable(frame: Frame) -> Any:
             context = frame.context
-            return context.get(name, UNDEFINED) if type(context) is dict else dig(context, parts)
+            if type(context) is dict:
+                return context.get(name, UNDEFINED)
+            return UNDEFINED if context is None else dig(context, parts)
 
         return variable
 

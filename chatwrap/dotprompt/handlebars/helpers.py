@@ -18,6 +18,7 @@ from chatwrap.dotprompt.handlebars.values import (
     text_of,
 )
 
+_SAME: Final = object()
 _LOG: Final = logging.getLogger("chatwrap.dotprompt")
 
 
@@ -51,7 +52,7 @@ class BlockOptions:
 
     def fn(
         self,
-        context: Any = UNDEFINED,
+        context: Any = _SAME,
         *,
         data: Mapping[str, Any] | None = None,
         block_params: tuple[Any, ...] = (),
@@ -59,7 +60,7 @@ class BlockOptions:
         """The block rendered with this context, by default the one it stands in, and further data."""
         return self._rendered(self._program, context, data, block_params)
 
-    def inverse(self, context: Any = UNDEFINED, *, data: Mapping[str, Any] | None = None) -> str:
+    def inverse(self, context: Any = _SAME, *, data: Mapping[str, Any] | None = None) -> str:
         """What stands behind ``{{else}}``, rendered."""
         return self._rendered(self._inverse, context, data, ())
 
@@ -71,7 +72,7 @@ class BlockOptions:
         frame = self._frame
         inner = None if data is None else {**inner_data(frame.data), **data}
         out: Output = []
-        context = frame.context if context is UNDEFINED else context
+        context = frame.context if context is _SAME else context
         program.render(out, frame.enter(context, inner, program.names, values))
         frame.run.step(1, out)
         return frame.run.text(out)

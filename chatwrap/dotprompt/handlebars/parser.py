@@ -138,8 +138,9 @@ class _Parser:
         program = self.program(names)
         inverse, inverse_strip = self.inverse(chains=True)
         self.deeper(-1, token.offset)
-        block = Block(call, program, inverse, strip, inverse_strip, strip)
-        _end_chain(inverse, strip)
+        # handlebars.js takes the next else for the end; the block's own end goes to the first else alone.
+        block = Block(call, program, inverse, strip, inverse_strip, inverse_strip)
+        _end_chain(inverse, inverse_strip)
         return Program([block], chained=True), strip
 
     def end(self, call: Call, opening: Token) -> Strip:
