@@ -133,9 +133,8 @@ class PromptStream:
         item = ChatModelResponse(response=tuple(turn.parts))
         calls = tuple(part for part in turn.calls() if not part.has_result)
         history = (*self._asked.history, item)
-        value = (
-            None if self._schema is None or calls else _checked(item.text, self._schema, end.finish_reason)
-        )
+        schema = self._asked.response_schema
+        value = None if schema is None or calls else _checked(item.text, schema, end.finish_reason)
         return PromptAnswer(
             item.text,
             value,

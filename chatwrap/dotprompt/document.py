@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import ConfigDict, Field, JsonValue, ValidationError
 
 from chatwrap.dotprompt.front_matter import FrontMatter, Path, read, split
 from chatwrap.dotprompt.handlebars.source import Source
-from chatwrap.dotprompt.request import Message, ToolDefinition, Value
+from chatwrap.dotprompt.request import Message, ToolDefinition, Value, faults_of
 from chatwrap.errors import DotpromptError, Fault
 
 # Key of the front matter, what its value has to be, and that in words.
@@ -130,6 +130,14 @@ def _faults(front: FrontMatter, source: Source) -> Iterator[Fault]:
         if not isinstance(tool, str):
             problem = f"tools[{index}] must be a tool's name, not {tool!r}."
             yield _fault(source, front.offsets, ("tools", index), problem)
+    definitions = front.values.get("toolDefs")
+    for index, definition in enumerate(definitions if isinstance(definitions, list) else ()):
+        try:
+            ToolDefinition.model_validate(definition)
+        except ValidationError as error:
+            for fault in faults_of(error, f"toolDefs[{index}]"):
+                problem = f"{fault.where}: {fault.problem}"
+                yield _fault(source, front.offsets, ("toolDefs", index), problem, fault.remedy)
     for key in front.values:
         namespace, dot, name = key.rpartition(".")
         if dot and not (namespace and name):

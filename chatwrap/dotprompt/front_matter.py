@@ -87,8 +87,8 @@ def read(text: str, span: tuple[int, int], *, name: str) -> FrontMatter:
     Raises `DotpromptError` for what isn't YAML, isn't a mapping at its top, or means something that JSON
     can't say: tags, keys that occur twice, aliases without end.
     """
-    builder = _Builder(text, span[0], name)
-    value = builder.build(text[span[0] : span[1]])
+    builder = _Builder(text, span[0], name, text[slice(*span)])
+    value = builder.build()
     if value is None:
         return FrontMatter({}, builder.offsets)
     if not isinstance(value, dict):
@@ -113,11 +113,12 @@ class _Open:
 
 @dataclass(slots=True)
 class _Builder:
-    """Makes values of YAML events. `start` is where the YAML starts in the text."""
+    """Makes values of YAML events. `start` is where `yaml` starts in the text."""
 
     text: str
     start: int
     name: str
+    yaml: str
     offsets: dict[Path, int] = field(default_factory=dict)
     _stack: list[_Open] = field(default_factory=list)
     _anchors: dict[str, tuple[Any, int]] = field(default_factory=dict)
@@ -128,18 +129,21 @@ class _Builder:
         offset = min(self.start + index, len(self.text))
         return DotpromptError([Fault.at(self.text, offset, problem, remedy, name=self.name)])
 
-    def build(self, yaml_text: str) -> Any:
+    def build(self) -> Any:
         from ruamel.yaml.error import YAMLError
 
         try:
-            for event in _events(yaml_text):
+            for event in _events(self.yaml):
                 self._take(event)
         except YAMLError as error:
             raise self._syntax_fault(error) from None
         return self._result
 
     def _syntax_fault(self, error: Any) -> DotpromptError:
-        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        mark, context_mark = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
+        is_later = mark is not None and not self.yaml[mark.index :].strip()
+        if context_mark is not None and (is_later or "simple key" in str(getattr(error, "context", ""))):
+            mark = context_mark  # the problem shows behind what is wrong
         index = mark.index if mark is not None else getattr(error, "position", 0)
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "can't be read"
         context = getattr(error, "context", None)

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from chatwrap.dotprompt.handlebars.values import UNDEFINED, Mark, is_same_context
-from chatwrap.errors import DotpromptError
 
 if TYPE_CHECKING:
     from chatwrap.dotprompt.handlebars.template import Environment
 
 MAX_OUTPUT: Final = 50_000_000
 """The longest output in characters."""
-MAX_STEPS: Final = 2_000_000
+MAX_STEPS: Final = 1_000_000
 """The most items and partials that one rendering may go through."""
 MAX_PARTIALS: Final = 200
 """How deep partials may stand in one another."""
@@ -33,6 +32,10 @@ class Body(NamedTuple):
     inlines: Callable[[Frame], Mapping[str, Inline]]
 
 
+class BoundError(Exception):
+    """A rendering went over one of its bounds; whoever knows the place makes a `DotpromptError` of it."""
+
+
 class Run:
     """What all frames of one rendering share."""
 
@@ -47,12 +50,10 @@ class Run:
         self._marks: list[Mark] = []
 
     def step(self, count: int, out: Output) -> None:
-        """Counts `count` items or partials; raises `DotpromptError` for too many, or too much output."""
+        """Counts `count` items or partials; raises `BoundError` for too many, or too much output."""
         self.n_steps += count
         if self.n_steps > MAX_STEPS:
-            raise DotpromptError.of(
-                "template", f"goes through more than {MAX_STEPS} items and partials.", "Give it less data."
-            )
+            raise BoundError(f"more than {MAX_STEPS} items and partials")
         if len(out) > self.next_count:
             self.next_count = 2 * len(out)
             joined_length(out)
@@ -150,17 +151,15 @@ class PartialBlock:
 
 
 def joined_length(out: Iterable[str | Mark]) -> int:
-    """The length of some output. Raises `DotpromptError` if that is more than a prompt may have."""
+    """The length of some output. Raises `BoundError` if that is more than a prompt may have."""
     length = sum(len(piece) for piece in out if isinstance(piece, str))
     if length > MAX_OUTPUT:
         raise too_long()
     return length
 
 
-def too_long() -> DotpromptError:
-    return DotpromptError.of(
-        "template", f"renders more than {MAX_OUTPUT} characters.", "Give it less data, or split the prompt."
-    )
+def too_long() -> BoundError:
+    return BoundError(f"more than {MAX_OUTPUT} characters of output")
 
 
 def outer_data(data: Mapping[Any, Any], depth: int) -> Any:

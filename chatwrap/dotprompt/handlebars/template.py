@@ -10,7 +10,7 @@ from chatwrap.dotprompt.handlebars.compiler import Compiler
 from chatwrap.dotprompt.handlebars.helpers import CHOICES, HELPERS, LOOPS, Choice, Helper
 from chatwrap.dotprompt.handlebars.parser import parse
 from chatwrap.dotprompt.handlebars.partials import shown_chain
-from chatwrap.dotprompt.handlebars.run import Body, Frame, Output, Run, joined_length
+from chatwrap.dotprompt.handlebars.run import Body, BoundError, Frame, Output, Run, joined_length
 from chatwrap.dotprompt.handlebars.source import Source
 from chatwrap.dotprompt.handlebars.values import Mark
 from chatwrap.errors import DotpromptError
@@ -82,11 +82,13 @@ class Template:
         out: Output = []
         try:
             self.body.render(out, frame)
+            joined_length(out)
+        except BoundError as error:
+            raise self.source.fault(self.source.start, f"{error}.", "Give it less data.") from None
         except RecursionError:
             chain = shown_chain(run.chain)
             problem = f"partials stand too deep in one another: {chain}." if chain else "nested too deep."
             raise self.source.fault(self.source.start, problem, "End the recursion.") from None
-        joined_length(out)
         return out
 
     def render(self, context: Any, data: Mapping[str, Any] | None = None) -> str:
