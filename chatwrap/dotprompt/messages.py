@@ -23,17 +23,10 @@ def to_messages(pieces: Iterable[str | Mark], history: Sequence[Message]) -> tup
     """
     writer = _Writer(history)
     for piece in pieces:
-        match piece:
-            case str():
-                writer.text.append(piece)
-            case RoleMark():
-                writer.begin(piece.role)
-            case HistoryMark():
-                writer.insert_history()
-            case SectionMark():
-                writer.add(PendingPart(metadata={"purpose": piece.name, "pending": True}))
-            case MediaMark():
-                writer.add(MediaPart(media=piece.media))
+        if isinstance(piece, str):
+            writer.text.append(piece)
+        else:
+            writer.take(piece)
     messages = writer.finish()
     is_placed = any((message.metadata or {}).get("purpose") == _HISTORY for message in messages)
     if not history or is_placed:
@@ -49,6 +42,17 @@ class _Writer:
     _role: Any = "user"
     _parts: list[Part] = field(default_factory=list)
     _messages: list[Message] = field(default_factory=list)
+
+    def take(self, mark: Mark) -> None:
+        match mark:
+            case RoleMark():
+                self.begin(mark.role)
+            case HistoryMark():
+                self.insert_history()
+            case SectionMark():
+                self.add(PendingPart(metadata={"purpose": mark.name, "pending": True}))
+            case MediaMark():
+                self.add(MediaPart(media=mark.media))
 
     def add(self, part: Part) -> None:
         self._end_text()

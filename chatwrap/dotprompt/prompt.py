@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -109,7 +110,7 @@ class Prompt:
     parsed: ParsedPrompt
     template: Template
     registry: Registry
-    _known: tuple[int, PromptMetadata, dict[str, Any]] | None = None
+    _known: _Known | None = None
 
     def metadata(self, options: MetadataLike | None = None) -> PromptMetadata:
         """What is known of the prompt, schemas and tools resolved; see `Registry.resolve`."""
@@ -139,15 +140,34 @@ class Prompt:
         return self.render(data, options)
 
     def _resolved(self, options: MetadataLike | None) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The fields of a rendered prompt, and their JSON form for ``@metadata.prompt``; both copies."""
-        if options is not None or self._known is None or self._known[0] != self.registry.n_changes:
-            metadata = self.metadata(options).model_copy(update={"input": None})
-            shown = metadata.to_json()
-            if options is not None:
-                return _set_fields(metadata), shown
-            self._known = (self.registry.n_changes, metadata, shown)
-        _, metadata, shown = self._known
-        return {name: _copied(value) for name, value in _set_fields(metadata).items()}, shown
+        """The fields of a rendered prompt, the caller's own, and their JSON form for ``@metadata``."""
+        known = self._known
+        if options is not None or known is None or known.n_changes != self.registry.n_changes:
+            known = _Known.of(self.registry.n_changes, self.metadata(options))
+            self._known = known if options is None else self._known
+        return known.fields(), known.shown
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of a prompt without options: fields that can't change, and those that can, as bytes."""
+
+    n_changes: int
+    fixed: dict[str, Any]
+    changeable: bytes
+    shown: dict[str, Any]
+
+    @classmethod
+    def of(cls, n_changes: int, metadata: PromptMetadata) -> _Known:
+        fields = _set_fields(metadata)
+        fixed = {name: value for name, value in fields.items() if not isinstance(value, dict)}
+        changeable = {name: value for name, value in fields.items() if isinstance(value, dict)}
+        shown = metadata.model_copy(update={"input": None}).to_json()
+        return cls(n_changes, fixed, marshal.dumps(changeable), shown)
+
+    def fields(self) -> dict[str, Any]:
+        """A copy of the fields, made many times faster than by walking through them."""
+        return {**self.fixed, **marshal.loads(self.changeable)}
 
 
 def _set_fields(metadata: PromptMetadata) -> dict[str, Any]:
@@ -169,10 +189,3 @@ def _defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
     declared = fields.get("input")
     defaults = declared.get("default") if isinstance(declared, Mapping) else None
     return dict(defaults) if isinstance(defaults, Mapping) else {}
-
-
-def _copied(value: Any) -> Any:
-    """A copy of a JSON value; what can't change is itself."""
-    if isinstance(value, dict):
-        return {key: _copied(member) for key, member in value.items()}
-    return [_copied(member) for member in value] if isinstance(value, list) else value

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from chatwrap.dotprompt.handlebars.helpers import Choice
+from chatwrap.dotprompt.handlebars.helpers import Choice, is_chosen, is_not_chosen
 from chatwrap.dotprompt.handlebars.run import Body, Frame, Output, Render, inner_data
 from chatwrap.dotprompt.handlebars.values import UNDEFINED, is_empty, kind_of
 from chatwrap.errors import DotpromptError
 
 _Value: TypeAlias = Callable[[Frame], Any]
+_JUDGED_ALIKE: Final = frozenset((bool, str, int, list, type(None)))
 
 
 def choice(
@@ -23,12 +24,31 @@ def choice(
     """``{{#if}}`` and its like."""
     test = helper.test
     yes, no = _render(body), _render(inverse)
+    if test in (is_chosen, is_not_chosen) and not named:
+        return (
+            _plain_choice(arguments[0], yes, no)
+            if test is is_chosen
+            else _plain_choice(arguments[0], no, yes)
+        )
 
     def render(out: Output, frame: Frame) -> None:
         given = tuple([argument(frame) for argument in arguments])
         names = {name: value(frame) for name, value in named.items()} if named else named
         chosen = yes if test(given, names) else no
         chosen(out, frame)
+
+    return render
+
+
+def _plain_choice(value: _Value, yes: Render, no: Render) -> Render:
+    """The choice that ``if`` makes, with the kinds of values told apart that Python judges alike."""
+
+    def render(out: Output, frame: Frame) -> None:
+        found = value(frame)
+        if type(found) in _JUDGED_ALIKE:
+            (yes if found else no)(out, frame)
+        else:
+            (yes if is_chosen((found,), {}) else no)(out, frame)
 
     return render
 
@@ -77,10 +97,13 @@ def _each(
     frame.run.step(len(items), out)
     pairs: Iterable[tuple[Any, Any]] = items.items() if isinstance(items, Mapping) else enumerate(items)
     last, data, render, names = len(items) - 1, inner_data(frame.data), body.render, body.names
+    # One frame serves all items: nothing keeps it once an item is rendered.
+    inner, is_simple = frame.enter(items, data), not names and type(frame.context) is dict
     for index, (key, item) in enumerate(pairs):
         data["key"], data["index"], data["first"], data["last"] = key, index, index == 0, index == last
-        if type(item) is dict and not names and item is not frame.context:
-            inner = Frame(item, frame, data, frame.names, frame.run, frame.inlines)
+        if is_simple:
+            inner.context = item
+            inner.up = frame if item is not frame.context else frame.up
         else:
             inner = frame.enter(item, data, names, (item, key))
         render(out, inner)

@@ -88,8 +88,16 @@ class Compiler:
         if self.helper_of(call, names) is None:
             value, show = self.path(call.path, names), self.shower(call.offset)
 
+            path = call.path
+            is_plain = (
+                len(path.parts) == 1 and not path.depth and not path.data and path.parts[0] not in names
+            )
+            key = path.parts[0] if is_plain else None
+
             def write_value(out: Output, frame: Frame) -> None:
-                found = value(frame)
+                context = frame.context
+                plain = key is not None and type(context) is dict
+                found = context.get(key, UNDEFINED) if plain else value(frame)
                 if type(found) is str:
                     out.append(found)
                 elif found is not None and found is not UNDEFINED:
@@ -214,6 +222,8 @@ class Compiler:
                 raise self.source.fault(path.offset, *_reason(error)) from None
             return value
 
+        if path.data and len(parts) == 1 and not depth:
+            return lambda frame: frame.data.get(name, UNDEFINED)
         if path.data:
             return lambda frame: dig(outer_data(frame.data, depth), parts)
         if name in names and not depth and not path.is_scoped:

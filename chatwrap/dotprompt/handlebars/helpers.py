@@ -127,9 +127,15 @@ class Helper:
         return self.function(*arguments, **named)
 
 
-def _is_chosen(arguments: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
+def is_chosen(arguments: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
+    """Whether ``{{#if}}`` takes its block."""
     (value,) = arguments
     return not is_empty(value) and (is_true(value) or is_true(named.get("includeZero")))
+
+
+def is_not_chosen(arguments: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
+    """Whether ``{{#unless}}`` does."""
+    return not is_chosen(arguments, named)
 
 
 def _lookup(value: Any, name: Any) -> Any:
@@ -144,8 +150,8 @@ def _log(*values: Any, level: Any = "info") -> None:
 
 
 CHOICES: Final[Mapping[str, Choice]] = {
-    "if": Choice(1, _is_chosen),
-    "unless": Choice(1, lambda arguments, named: not _is_chosen(arguments, named)),
+    "if": Choice(1, is_chosen),
+    "unless": Choice(1, is_not_chosen),
     "ifEquals": Choice(2, lambda arguments, named: is_equal(*arguments)),
     "unlessEquals": Choice(2, lambda arguments, named: not is_equal(*arguments)),
 }

@@ -120,8 +120,10 @@ class Frame:
         """The frame of a block within this one; one with the same context has the same parent."""
         up = self.up if is_same_context(context, self.context) else self
         data = self.data if data is None else data
-        named = {**self.names, **dict.fromkeys(names, UNDEFINED), **dict(zip(names, values, strict=False))}
-        return Frame(context, up, data, named if names else self.names, self.run, self.inlines)
+        named = self.names
+        if names:
+            named = {**named, **dict.fromkeys(names, UNDEFINED), **dict(zip(names, values, strict=False))}
+        return Frame(context, up, data, named, self.run, self.inlines)
 
 
 OUTER: Final = object()
@@ -152,7 +154,7 @@ class PartialBlock:
 
 def joined_length(out: Iterable[str | Mark]) -> int:
     """The length of some output. Raises `BoundError` if that is more than a prompt may have."""
-    length = sum(len(piece) for piece in out if isinstance(piece, str))
+    length = sum(map(len, out))
     if length > MAX_OUTPUT:
         raise too_long()
     return length

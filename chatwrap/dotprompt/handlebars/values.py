@@ -24,6 +24,13 @@ class Mark:
 
     __slots__ = ()
 
+    def __len__(self) -> int:
+        """No characters."""
+        return 0
+
+    def __bool__(self) -> bool:
+        return True
+
 
 def kind_of(value: object) -> str:
     """What an error calls a value that templates can't hold."""
