@@ -131,6 +131,10 @@ class OptionError(FaultsError):
     """An option has a value that it can't have."""
 
 
+class PromptError(FaultsError):
+    """A prompt template, or what it was given, can't be made into a prompt."""
+
+
 class AnswerError(ChatwrapError, ValueError):
     """An answer isn't what was asked for, cut short or invalid; `text` is all there is of it."""
 
@@ -144,6 +148,14 @@ class AnswerError(ChatwrapError, ValueError):
 
 def _answer_error(problem: str, remedy: str, text: str) -> AnswerError:
     return AnswerError(problem, remedy, text=text)
+
+
+class OutputError(ChatwrapError, ValueError):
+    """A model's output isn't as its format means it; `kind` and `raw` are the diagnostic's."""
+
+    def __init__(self, kind: str, problem: str, raw: str) -> None:
+        self.kind, self.problem, self.raw = kind, problem, raw
+        super().__init__(str(Fault("output", problem)))
 
 
 class TextEncodingError(ChatwrapError, ValueError):

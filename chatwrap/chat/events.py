@@ -13,9 +13,24 @@ from chatwrap.chat.history import ChatModelFunctionCall, SegmentType
 FinishReason: TypeAlias = Literal["stop", "length", "abort"]
 
 
+DiagnosticKind: TypeAlias = Literal[
+    "call_in_segment",
+    "cut_call",
+    "missing_mark",
+    "repaired_arguments",
+    "stray_mark",
+    "stray_token",
+    "unended_segment",
+    "unknown_function",
+    "unreadable_call",
+]
+
+
 @dataclass(frozen=True, slots=True)
 class TextEvent:
-    """A piece of the answer's text. `raw` is what was read for it, so far as that differs."""
+    """A piece of the answer's text. `raw` is what was read for it: more than `text` where white space
+    that belongs to a mark stood by it, and with an empty `text` nothing but that.
+    """
 
     text: str
     raw: str
@@ -81,10 +96,20 @@ class CallEnd:
 class Diagnostic:
     """Something that couldn't be read as the format means it. `message` is for a person.
 
-    `kind` is one of a closed set of names; `raw` is the text concerned, if no other event has it.
+    `raw` is the text concerned, if no other event has it. The kinds:
+
+    - ``call_in_segment``: a call stands in a thought or comment that wasn't ended before it.
+    - ``cut_call``: the answer ends in the middle of a call; it has no `CallEnd`.
+    - ``missing_mark``: a mark that the format writes isn't there.
+    - ``repaired_arguments``: arguments weren't as the notation has them, and were read nevertheless.
+    - ``stray_mark``: a mark stands where it means nothing, such as a closing mark written twice.
+    - ``stray_token``: a special token that is none of the format's marks.
+    - ``unended_segment``: the answer ends in a thought or comment.
+    - ``unknown_function``: the call behind it is of a function that isn't there.
+    - ``unreadable_call``: a mark opens a call that has no name; `raw` is what was taken for a call.
     """
 
-    kind: str
+    kind: DiagnosticKind
     message: str
     raw: str
 

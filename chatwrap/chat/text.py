@@ -185,7 +185,10 @@ class LlamaText:
 
         A role stands for its token, but ``BOS`` only where the vocabulary wants one: elsewhere encoding
         would leave it out. Bytes that aren't UTF-8 become U+FFFD. Special tokens without a text are skipped.
+        The space that SPM vocabularies put before a text is theirs, and left out: ids that lack it there
+        have no text of their own.
         """
+        padding = b" " if _pads_texts(tokenizer) else b""
         skipped = {"NL"} if tokenizer.adds_bos else {"NL", "BOS"}
         roles = {
             token_id: SpecialToken(name)
@@ -198,11 +201,11 @@ class LlamaText:
             if token_id not in roles and token_id not in tokenizer.special_tokens:
                 pending += tokenizer.piece(token_id)
                 continue
-            values.append(pending.decode("utf-8", "replace"))
+            values.append(pending.removeprefix(padding).decode("utf-8", "replace"))
             pending.clear()
             role = roles.get(token_id)
             values.append(role or SpecialTokensText(tokenizer.special_tokens[token_id].text))
-        values.append(pending.decode("utf-8", "replace"))
+        values.append(pending.removeprefix(padding).decode("utf-8", "replace"))
         return LlamaText(*values)
 
     @classmethod
@@ -215,6 +218,11 @@ class LlamaText:
 def control(text: str) -> LlamaText:
     """`text` as control text."""
     return LlamaText(SpecialTokensText(text))
+
+
+def _pads_texts(tokenizer: Tokenizer) -> bool:
+    """Whether a vocabulary puts a space before each text, as SPM's do (``add_space_prefix``)."""
+    return b"".join(map(tokenizer.piece, tokenizer.tokenize("a"))) == b" a"
 
 
 def _validated(value: Any) -> LlamaText:

@@ -169,7 +169,7 @@ def _wrapper(chat_format: str, vocabulary: Vocabulary | None) -> ChatWrapper:
     """The format; a template's content is marked even where no token depends on it, to be seen."""
     if vocabulary is None:
         return load_chat_wrapper(chat_format)
-    from chatwrap.engine.model import resolved_wrapper
+    from chatwrap.engine.formats import resolved_wrapper
 
     wrapper = resolved_wrapper(chat_format, vocabulary)
     return wrapper.marking() if isinstance(wrapper, JinjaTemplateChatWrapper) else wrapper

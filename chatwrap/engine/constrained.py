@@ -7,12 +7,14 @@ is that of llama.cpp's ``common_sampler_sample`` (common/sampling.cpp).
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from typing import Any, Final
 
 import llama_cpp
 import numpy as np
 import numpy.typing as npt
 
+from chatwrap.engine.marks import reserved_ids
 from chatwrap.engine.vocabulary import Vocabulary, captured_log
 from chatwrap.errors import GrammarError
 from chatwrap.grammar.grammar import Grammar
@@ -53,6 +55,11 @@ class _Candidates:
         self._array.selected, self._array.sorted = -1, False
 
     @property
+    def logits(self) -> Logits:
+        """The candidates' logits, to be changed in place."""
+        return self._logits
+
+    @property
     def is_any_left(self) -> bool:
         """Whether some candidate isn't masked. NaN counts as masked."""
         return bool((self._logits[: self._array.size] > -np.inf).any())
@@ -65,12 +72,24 @@ class _Candidates:
 class NativeGrammar:
     """A grammar in llama.cpp, at some place in a text. Frees its memory when it is let go.
 
+    `stand_ins` are those of the `TokenMarks` that the grammar was written with: by the id of each
+    special token in it, the id of the token that answers for it. `banned_ids` are the tokens that it
+    never allows, whatever their text.
+
     Raises `GrammarError` if llama.cpp can't read the grammar, which a checked one never is.
     """
 
-    def __init__(self, vocabulary: Vocabulary, grammar: Grammar) -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, grammar: Grammar, stand_ins: Mapping[int, int] | None = None
+    ) -> None:
         self._free = llama_cpp.llama_sampler_free
         self._one = _Candidates(1)
+        self._stand_ins = dict(stand_ins or {})
+        self._marks = np.array(list(self._stand_ins), dtype=np.intp)
+        self._answering = np.array(list(self._stand_ins.values()), dtype=np.intp)
+        self.banned_ids = _banned_ids(vocabulary) - self._stand_ins.keys()
+        if self._stand_ins:
+            self.banned_ids |= reserved_ids(vocabulary)
         with captured_log():
             self._sampler = vocabulary.grammar_sampler(grammar.gbnf)
         if not self._sampler:
@@ -78,17 +97,27 @@ class NativeGrammar:
 
     def allows(self, token_id: int) -> bool:
         """Whether a token may come next; one that ends the answer, if the text is complete."""
-        self._one.offer(token_id)
+        if token_id in self.banned_ids:
+            return False
+        self._one.offer(self._stand_ins.get(token_id, token_id))
         llama_cpp.llama_sampler_apply(self._sampler, self._one.pointer)
         return self._one.is_any_left
 
     def mask(self, candidates: _Candidates) -> None:
-        """Gives each candidate that may not come next the logit -inf."""
+        """Gives each candidate that may not come next the logit -inf. Every token is one, in order."""
+        if not self._stand_ins:
+            llama_cpp.llama_sampler_apply(self._sampler, candidates.pointer)
+            return
+        logits = candidates.logits
+        of_marks = logits[self._marks]
+        logits[self._answering] = 0
         llama_cpp.llama_sampler_apply(self._sampler, candidates.pointer)
+        logits[self._marks] = np.where(np.isneginf(logits[self._answering]), -np.inf, of_marks)
+        logits[self._answering] = -np.inf
 
     def accept(self, token_id: int) -> None:
         """Goes on by a token. It has to be allowed: llama.cpp ends the process otherwise."""
-        llama_cpp.llama_sampler_accept(self._sampler, token_id)
+        llama_cpp.llama_sampler_accept(self._sampler, self._stand_ins.get(token_id, token_id))
 
     def __del__(self) -> None:
         if sampler := getattr(self, "_sampler", None):
@@ -103,8 +132,8 @@ class ConstrainedSampler:
     the allowed tokens, ``p(t) + (1 - p(A)) p(t) / p(A) = p(t) / p(A)``. Mirostat learns from every draw,
     so `masks_first` has its mask before the first.
 
-    Control tokens are never drawn, though a grammar knows them by their text, except one that ends the
-    answer where the grammar is complete.
+    Control tokens are never drawn, though a grammar knows them by their text, except those that stand in
+    the grammar by their stand-ins, and one that ends the answer where the grammar is complete.
     """
 
     def __init__(
@@ -114,8 +143,7 @@ class ConstrainedSampler:
         self._chain = chain
         self._masks_first = masks_first
         self._candidates = _Candidates(vocabulary.n_tokens)
-        self._banned = _banned_ids(vocabulary)
-        self._banned_set = frozenset(self._banned.tolist())
+        self._banned = np.array(sorted(grammar.banned_ids), dtype=np.intp)
 
     def sample(self, logits: Logits) -> int:
         """The next token, drawn from `logits`, an array of its own that may be changed.
@@ -125,16 +153,13 @@ class ConstrainedSampler:
         """
         logits[self._banned] = -np.inf
         token_id = None if self._masks_first else self._drawn_freely(logits)
-        if token_id is None or not self._allows(token_id):
+        if token_id is None or not self._grammar.allows(token_id):
             token_id = self._drawn_masked(logits)
-        if token_id is None or not self._allows(token_id):
+        if token_id is None or not self._grammar.allows(token_id):
             raise _dead_end()
         self._grammar.accept(token_id)
         llama_cpp.llama_sampler_accept(self._chain.sampler, token_id)
         return token_id
-
-    def _allows(self, token_id: int) -> bool:
-        return token_id not in self._banned_set and self._grammar.allows(token_id)
 
     def _drawn_freely(self, logits: Logits) -> int | None:
         self._candidates.fill(logits)
@@ -151,15 +176,12 @@ class ConstrainedSampler:
         return self._candidates.selected_id
 
 
-def _banned_ids(vocabulary: Vocabulary) -> npt.NDArray[np.intp]:
+def _banned_ids(vocabulary: Vocabulary) -> frozenset[int]:
     """Tokens that are no text: control tokens and the one for unknown text, without those that end."""
-    return np.array(
-        [
-            entry.token_id
-            for entry in vocabulary.special_tokens.values()
-            if not entry.user_defined and not vocabulary.is_end_of_generation(entry.token_id)
-        ],
-        dtype=np.intp,
+    return frozenset(
+        entry.token_id
+        for entry in vocabulary.special_tokens.values()
+        if not entry.user_defined and not vocabulary.is_end_of_generation(entry.token_id)
     )
 
 

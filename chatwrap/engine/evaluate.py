@@ -14,6 +14,7 @@ import llama_cpp
 import numpy as np
 import numpy.typing as npt
 
+from chatwrap.engine.calls import TokenConstraint
 from chatwrap.engine.constrained import ConstrainedSampler, Logits, NativeGrammar
 from chatwrap.engine.sampling import LogitsProcessor, SamplingOptions, clamped_biases
 from chatwrap.engine.turns import Turn
@@ -26,6 +27,7 @@ _T = TypeVar("_T")
 class Evaluator:
     """Evaluates a prompt and samples token ids, with the options of one answer.
 
+    `constraint` is a grammar of the whole answer that knows the vocabulary's special tokens.
     What the context already holds of the prompt isn't evaluated again. An error inside llama.cpp is
     raised as `ModelError`, one of a logits processor as it is; both leave the context empty.
 
@@ -33,13 +35,25 @@ class Evaluator:
     that can't be read or would harm llama.cpp, `ModelError` for a model that was closed.
     """
 
-    def __init__(self, llama: llama_cpp.Llama, options: SamplingOptions, turn: Turn) -> None:
+    def __init__(
+        self,
+        llama: llama_cpp.Llama,
+        options: SamplingOptions,
+        turn: Turn,
+        *,
+        constraint: TokenConstraint | None = None,
+    ) -> None:
         self._llama = llama
         self._options = options
         self._turn = turn
         self._processors = _Processors(llama, options)
         grammar = options.checked_grammar
-        self._grammar = None if grammar is None else NativeGrammar(vocabulary_of(llama), grammar)
+        if constraint is not None:
+            if grammar is not None:
+                raise OptionError.of("grammar", "given together with a constraint.", "Give one of them.")
+            self._grammar: NativeGrammar | None = constraint.native(vocabulary_of(llama))
+        else:
+            self._grammar = None if grammar is None else NativeGrammar(vocabulary_of(llama), grammar)
 
     def ids(self, prompt_ids: Sequence[int], aborted: Callable[[], bool]) -> Generator[int, None, None]:
         """Sampled ids without end, until `aborted` says so; asked for every batch and every token."""
@@ -52,6 +66,15 @@ class Evaluator:
         while not aborted():
             yield self._call(partial(next, sampled))
             self._processors.raise_failure()
+
+    def admitted(self, token_ids: Sequence[int]) -> Iterator[int]:
+        """Ids to be put into the answer without being sampled, as far as the grammar lets them come next."""
+        for token_id in token_ids:
+            if self._grammar is not None:
+                if not self._grammar.allows(token_id):
+                    return
+                self._grammar.accept(token_id)
+            yield token_id
 
     def _call(self, work: Callable[[], _T]) -> _T:
         check_open(self._llama)

@@ -14,8 +14,9 @@ from llama_cpp.llama_chat_format import LlamaChatCompletionHandlerRegistry
 
 from chatwrap.chat.functions import ChatModelFunctions
 from chatwrap.chat.openai import functions_from_openai, history_from_openai, response_schema_from_openai
+from chatwrap.engine.formats import ChatWrapperLike, load_wrapper
 from chatwrap.engine.generate import Generation, GenerationResult
-from chatwrap.engine.model import ChatWrapperLike, Model, load_wrapper
+from chatwrap.engine.model import Model
 from chatwrap.engine.sampling import SamplingOptions
 from chatwrap.errors import ContextOverflowError, Fault, OptionError, UnknownNameError
 from chatwrap.grammar.grammar import Grammar

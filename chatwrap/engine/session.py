@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar, overload
 
-from chatwrap.chat.functions import FunctionsLike
 from chatwrap.chat.history import (
     ChatHistory,
-    ChatModelResponse,
     ChatUserMessage,
     HistoryLike,
     as_history,
@@ -20,11 +18,12 @@ from chatwrap.chat.history import (
 )
 from chatwrap.chat.json_text import dump_json
 from chatwrap.chat.text import LlamaText
+from chatwrap.engine.context import ContextStrategyLike, as_strategy
 from chatwrap.engine.generate import Abort, Generation, GenerationResult, is_aborted
 from chatwrap.engine.model import Model
 from chatwrap.engine.replay import Replay
-from chatwrap.engine.response_format import ResponseFormat, ResponseFormatLike
-from chatwrap.engine.sampling import SamplingOptions, sampling_options
+from chatwrap.engine.request import AnswerRequest
+from chatwrap.engine.response_format import ResponseFormatLike
 from chatwrap.errors import HistoryError, OptionError
 from chatwrap.files import read_text, write_text
 
@@ -59,11 +58,13 @@ class ChatSession:
         *,
         system_prompt: str | LlamaText | None = None,
         history: HistoryLike | None = None,
+        context_strategy: ContextStrategyLike = "drop_oldest",
     ) -> None:
         if history is not None and system_prompt is not None:
             remedy = "Put the system prompt into the history."
             raise OptionError.of("system_prompt", "given together with a history.", remedy)
         self.model = model
+        self._strategy = as_strategy(context_strategy)
         self._initial = _initial_history(model, system_prompt) if history is None else as_history(history)
         self._history = self._initial
         self._replay: Replay | None = None
@@ -132,29 +133,12 @@ class ChatSession:
         """
         return self._values(self._turn(text, response_format=response_format, **options))
 
-    def _turn(
-        self,
-        text: str,
-        *,
-        functions: FunctionsLike | None = None,
-        document_function_params: bool = True,
-        options: SamplingOptions | None = None,
-        response_format: ResponseFormatLike | None = None,
-        abort: Abort | None = None,
-        **changes: Any,
-    ) -> _Turn:
-        form = None if response_format is None else ResponseFormat.of(response_format)
+    def _turn(self, text: str, *, abort: Abort | None = None, **options: Any) -> _Turn:
+        request = AnswerRequest.of(**{"context_strategy": self._strategy, **options})
         base, message = self._history, ChatUserMessage(text=text)
-        state = self.model.context_state(
-            (*base, message), functions=functions, document_function_params=document_function_params
-        )
-        chosen = sampling_options(options, changes)
-        self.model.check_length(state.context_text)
-        ids = self._prompt_ids(state.context_text)
-        generation = self.model.answer(
-            state, options=chosen, response_format=form, prompt_ids=ids, abort=abort
-        )
-        return _Turn(base, message, state.context_text, generation)
+        prompt = self.model.prompt((*base, message), request, replay=self._replay)
+        generation = self.model.answer(prompt, request, abort=abort)
+        return _Turn(base, message, prompt.state.context_text, generation)
 
     def _values(self, turn: _Turn) -> Generator[Any, None, None]:
         last: Any = None
@@ -164,10 +148,6 @@ class ChatSession:
                 yield value
             last = value
         yield turn.generation.result.value
-
-    def _prompt_ids(self, text: LlamaText) -> list[int]:
-        replayed = self._replay and self._replay.encode(text, self.model.vocabulary, self.model.encode)
-        return replayed or self.model.encode(text)
 
     def _pieces(self, turn: _Turn) -> Generator[str, None, None]:
         try:
@@ -186,10 +166,9 @@ class ChatSession:
 
     def _remember(self, turn: _Turn) -> None:
         result = self._last_result = turn.generation.result
-        if result.finish_reason == "abort" and not result.text:
+        if result.finish_reason == "abort" and not result.response.response:
             return
-        answer = ChatModelResponse(response=(result.text,) if result.text else ())
-        self._history = (*turn.base, turn.message, answer)
+        self._history = (*turn.base, turn.message, result.response)
         self._replay = Replay.of(turn.prompt_text, turn.generation.prompt_ids, result, self.model.vocabulary)
 
     async def aprompt(self, text: str, *, abort: Abort | None = None, **options: Any) -> Any:

@@ -7,14 +7,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from chatwrap.chat.functions import FunctionsLike, as_functions
+from chatwrap.chat.model import NamedFunction, ToolChoice
 from chatwrap.chat.syntax import ChatWrapperSettings
 from chatwrap.errors import GrammarError, SchemaError, UnknownNameError
 from chatwrap.files import data_path, read_text
+from chatwrap.grammar.answer import AnswerShape, convert_answer, convert_calls
 from chatwrap.grammar.automaton import of_words
-from chatwrap.grammar.calls import convert_calls
+from chatwrap.grammar.calls import MAX_CALLS
 from chatwrap.grammar.gbnf import GrammarTree
 from chatwrap.grammar.matcher import Matcher
 from chatwrap.grammar.reader import read
@@ -27,6 +29,12 @@ from chatwrap.grammar.schema.report import Report
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+
+
+class HasSettings(Protocol):
+    """A chat wrapper, so far as a grammar needs to know it."""
+
+    settings: ChatWrapperSettings
 
 
 @dataclass(frozen=True)
@@ -110,7 +118,7 @@ class Grammar:
         >>> Grammar.from_regex(r"^\\d{2}$").accepts("07")
         True
         """
-        return cls(_checked(regex_tree(pattern)))
+        return cls(checked(regex_tree(pattern)))
 
     @classmethod
     def from_choices(cls, choices: Iterable[str]) -> Grammar:
@@ -121,37 +129,43 @@ class Grammar:
         """
         book = RuleBook()
         book.rules["root"] = book.plain_text(of_words(choices))
-        return cls(_checked(book.tree()))
+        return cls(checked(book.tree()))
 
     @classmethod
     def from_functions(
         cls,
         functions: FunctionsLike,
-        settings: ChatWrapperSettings | None = None,
+        settings: ChatWrapperSettings | HasSettings | None = None,
         *,
         name: str | None = None,
-        max_calls: int = 16,
+        tool_choice: ToolChoice = "required",
+        max_calls: int = MAX_CALLS,
         unsupported: Literal["error", "relax"] = "error",
         closed: bool = True,
         whitespace: Whitespace = "flexible",
         timeout_s: float = 5.0,
     ) -> Grammar:
-        """Calls of the functions as a chat format writes them (`settings` of its chat wrapper).
+        """Calls of the functions as a chat format (a chat wrapper, or the settings of one) writes them.
 
-        A call is required: of any of the functions, or of the one called `name`. Where the format has
-        parallel calls, up to `max_calls` come together. The other options are those of
+        ``required``: a call of any of the functions; `name` or ``NamedFunction(name)``: of that one;
+        ``auto``: an answer of text, thoughts and calls, free up to where a call begins. Where the format
+        has calls made together, up to `max_calls` are. The other options are those of
         `from_json_schema` for each function's parameters, closed by default.
 
-        Raises what `convert_calls` does.
+        Raises `GrammarError` without functions or for a syntax that has no text, `OptionError`,
+        `UnknownNameError`, and `SchemaError` with the faults of all parameters.
 
         >>> now = Grammar.from_functions({"now": {"params": {"properties": {"zone": {"type": "null"}}}}})
         >>> now.accepts('||call: now({"zone": null})'), now.accepts('||call: then({})')
         (True, False)
         """
-        syntax = (settings or ChatWrapperSettings()).functions
+        found = settings or ChatWrapperSettings()
+        found = found if isinstance(found, ChatWrapperSettings) else found.settings
         options = Options(unsupported, closed, whitespace=whitespace, timeout_s=timeout_s)
-        tree, report = convert_calls(as_functions(functions), syntax, options, name=name, max_calls=max_calls)
-        return cls(_checked(tree), report=report)
+        choice = tool_choice if name is None else NamedFunction(name)
+        shape = AnswerShape(as_functions(functions), choice, max_calls)
+        tree, report = (convert_answer if choice == "auto" else convert_calls)(shape, found, options)
+        return cls(checked(tree), report=report)
 
     @cached_property
     def gbnf(self) -> str:
@@ -203,7 +217,7 @@ def _ready_made(name: str) -> Grammar:
     return Grammar.from_file(data_path("grammars") / f"{name}.gbnf")
 
 
-def _checked(tree: GrammarTree) -> GrammarTree:
+def checked(tree: GrammarTree) -> GrammarTree:
     """The tree, if it is safe and matches something. Raises `GrammarError`."""
     if found := hazards(tree):
         raise GrammarError.of(found[0].rule, found[0].problem, found[0].remedy)

@@ -20,7 +20,7 @@ from chatwrap.chat.history import (
 from chatwrap.chat.text import LlamaText
 
 KEPT_THOUGHTS: Final = ("all", "after_last_user", "before_calls", "before_open_calls", "none")
-EMPTY_THOUGHTS: Final = ("none", "after_last_user", "all")
+EMPTY_THOUGHTS: Final = ("none", "last", "after_last_user", "all")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +36,14 @@ class Revision:
     trims_thoughts: bool = False
     hoists_system: bool = False
     kept_thoughts: str = "all"
+    writes_thoughts: bool = True
 
     def of(self, history: ChatHistory) -> tuple[ChatHistory, tuple[str, ...]]:
         """`history` as the format writes it, and a line on each item that lost thoughts."""
-        history, changes = without_old_thoughts(history, self.kept_thoughts)
+        if self.writes_thoughts:
+            history, changes = without_old_thoughts(history, self.kept_thoughts)
+        else:
+            history, changes = without_thoughts(history)
         history = with_system_first(history) if self.hoists_system else history
         history = with_trimmed_thoughts(history) if self.trims_thoughts else history
         return trimmed(history, self.trimmed_roles) if self.trimmed_roles else history, changes
@@ -126,6 +130,16 @@ def without_old_thoughts(history: ChatHistory, kept: str) -> tuple[ChatHistory, 
         if len(parts) < len(item.response):
             items[index] = ChatModelResponse(response=parts)
             changes.append(f"history[{index}]: thoughts left out, as the format does with earlier turns.")
+    return tuple(items), tuple(changes)
+
+
+def without_thoughts(history: ChatHistory) -> tuple[ChatHistory, tuple[str, ...]]:
+    """`history` without any thoughts, and a line on each item that lost some."""
+    items, changes = list(history), []
+    for index, item in enumerate(history):
+        if isinstance(item, ChatModelResponse) and any(map(_is_thought, item.response)):
+            items[index] = ChatModelResponse(response=_without_thoughts(item.response, 0))
+            changes.append(f"history[{index}]: thoughts left out, which the format can't write.")
     return tuple(items), tuple(changes)
 
 

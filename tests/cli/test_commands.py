@@ -182,6 +182,7 @@ def test_help_lists_everything_in_its_order(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["chatt"], "No such command 'chatt'. Did you mean 'chat'? `chatwrap --help` tells more."),
         (["frobnicate"], "No such command 'frobnicate'. `chatwrap --help` tells more."),
         (
             ["chat", "--temprature", "0"],

@@ -30,7 +30,7 @@ EXCHANGE = (ChatUserMessage(text=CAPITAL), ChatModelResponse(response=(ANSWER,))
 
 @pytest.fixture
 def session(model: Model) -> ChatSession:
-    return ChatSession(model, system_prompt="")
+    return ChatSession(model, system_prompt="", context_strategy="error")
 
 
 def test_a_conversation_is_remembered(session: ChatSession) -> None:
@@ -148,9 +148,11 @@ def _prompted(session: ChatSession, text: str) -> tuple[int, ...]:
     seen: list[Any] = []
     answer = session.model.answer
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session.model, "answer", lambda *args, **kw: seen.append(kw) or answer(*args, **kw))
+        patch.setattr(
+            session.model, "answer", lambda *args, **kw: seen.append(args[0]) or answer(*args, **kw)
+        )
         session.stream(text).close()
-    return tuple(seen[0]["prompt_ids"])
+    return tuple(seen[0].token_ids)
 
 
 def test_an_exact_retokenization_replays_too(session: ChatSession) -> None:

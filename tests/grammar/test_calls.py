@@ -139,8 +139,8 @@ def read_calls(text: str, settings: ChatWrapperSettings) -> list[tuple[str, Any]
     """The calls of a text, read with nothing but the syntax and JSON; fails on anything else."""
     parallel = settings.functions.parallelism or ParallelCallsSyntax()
     start, end = str(parallel.section_prefix), str(parallel.section_suffix)
-    assert text.startswith(start) and text.endswith(end)
-    text = text[len(start) : len(text) - len(end)]
+    assert text.startswith(start)
+    text = text.removeprefix(start).removesuffix(end)
     calls = []
     while text:
         name, text = _after_head(text, settings.functions.call)
@@ -159,9 +159,10 @@ def read_calls(text: str, settings: ChatWrapperSettings) -> list[tuple[str, Any]
 
 def _after_head(text: str, call: FunctionCallSyntax) -> tuple[str, str]:
     for name in FUNCTIONS:
-        head = _written(call.prefix, name) + name + _written(call.params_prefix, name)
-        if text.startswith(head):
-            return name, text[len(head) :]
+        for prefix in (call.prefix, *call.prefix_alternate_matches):
+            head = _written(prefix, name) + name + _written(call.params_prefix, name)
+            if text.startswith(head):
+                return name, text[len(head) :]
     raise AssertionError(f"no call: {text}")
 
 
@@ -218,7 +219,7 @@ def _ending(suffix: Any) -> ChatWrapperSettings:
     ("arguments", "options", "message"),
     [
         (({},), {}, "functions: there is none to call. Give at least one."),
-        ((FUNCTIONS,), {"max_calls": 0}, "max_calls: must be at least 1, not 0."),
+        ((FUNCTIONS,), {"max_calls": 0}, "max_calls: must be from 1 to 1000, not 0."),
         (
             (FUNCTIONS,),
             {"name": "get_wether"},

@@ -51,6 +51,32 @@ FUNCTIONS = {
     },
     "now": {"description": "The time."},
 }
+# Some templates write descriptions without escapes, and some fail on functions without parameters.
+PLAIN_FUNCTIONS = {
+    "get_weather": {
+        "description": "The weather in a city.",
+        "params": {
+            "type": "object",
+            "properties": {
+                "city": {"type": "string", "description": "Ein Ort, z. B. Łódź"},
+                "days": {"type": "integer"},
+                "units": {"type": "string", "enum": ["°C", "°F"], "description": "Degrees."},
+                "tags": {"type": "array", "items": {"type": "string"}},
+                "at": {
+                    "type": "object",
+                    "properties": {"hour": {"type": "number"}, "zone": {"type": "string"}},
+                    "required": ["hour"],
+                },
+                "fast": {"type": "boolean"},
+            },
+            "required": ["city", "units"],
+        },
+    },
+    "f": {
+        "description": "  Padded. ",
+        "params": {"type": "object", "properties": {"x": {"type": "string"}}, "required": []},
+    },
+}
 
 PLAIN: Mapping[str, History] = {
     "user": [USER],
@@ -115,11 +141,20 @@ class Claim:
     with_functions: Mapping[str, History] = field(default_factory=dict)
     variables: Mapping[str, Any] = field(default_factory=dict)
     eos: str = ""
+    functions: Mapping[str, Any] = field(default_factory=lambda: FUNCTIONS)
+    shape: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"{self.definition} = {self.template}"
 
 
+ANSWERED_CALLS = {"answer after call": ONE_CALL["answer after call"], "two calls": CALLS["two calls"]}
+ONE_CALL_WITHOUT_SYSTEM = {"call without system": ONE_CALL["call without system"]}
+WITHOUT_TEXT_BEFORE = {
+    "two calls": CALLS["two calls"],
+    "result as JSON": CALLS["result as JSON"],
+}
+ALL_THOUGHTS = {**OLD_THOUGHTS, **THOUGHTS_WITH_CALLS}
 HERMES_LIKE = {**ONE_CALL, **CALLS, **CALL_THEN_USER}
 CLAIMS = (
     Claim("phi-3", "microsoft-Phi-3.5-mini-instruct", {**PLAIN, **MORE, **SPACES}),
@@ -131,13 +166,76 @@ CLAIMS = (
         {**PLAIN, **HERMES_LIKE, **OLD_THOUGHTS, **THOUGHTS_WITH_CALLS},
     ),
     Claim("granite-4", "ibm-granite-granite-4.0", {**PLAIN, **MORE, **SPACES}, {**PLAIN, **HERMES_LIKE}),
-    Claim("qwen-3.5", "Qwen3.5-4B", {**PLAIN, **SPACES, **OLD_THOUGHTS, "two users": MORE["two users"]}),
+    Claim(
+        "qwen-3.5",
+        "Qwen3.5-4B",
+        {**PLAIN, **SPACES, **OLD_THOUGHTS, "two users": MORE["two users"]},
+        {**PLAIN, **SPACES, **HERMES_LIKE, **ALL_THOUGHTS},
+    ),
+    Claim(
+        "qwen3-coder",
+        "Qwen3-Coder",
+        {**PLAIN, **MORE, **SPACES},
+        {**PLAIN, **HERMES_LIKE, **ALL_THOUGHTS},
+    ),
+    Claim("qwen3-coder", "Qwen3-Coder", {}, PLAIN, functions=PLAIN_FUNCTIONS),
     Claim(
         "gemma-4",
         "google-gemma-4-31B-it",
         {**PLAIN, **SPACES, **OLD_THOUGHTS, "two users": MORE["two users"]},
+        {
+            **PLAIN,
+            **SPACES,
+            **ONE_CALL,
+            **WITHOUT_TEXT_BEFORE,
+            **CALL_THEN_USER,
+            **OLD_THOUGHTS,
+            "thought before call": THOUGHTS_WITH_CALLS["thought before call"],
+            "thoughts of old calls": THOUGHTS_WITH_CALLS["thoughts of old calls"],
+        },
     ),
-    Claim("granite-3.3", "ibm-granite-granite-3.3-2B-Instruct", {**PLAIN, **MORE, **SPACES}),
+    Claim("gemma-4", "google-gemma-4-31B-it", {}, PLAIN, functions=PLAIN_FUNCTIONS),
+    # Of parallel calls it writes the first alone, and a text before a call as a thought.
+    Claim(
+        "harmony",
+        "openai-gpt-oss-120b",
+        {**PLAIN, **SPACES, **OLD_THOUGHTS, "two users": MORE["two users"]},
+        {
+            **PLAIN,
+            **ONE_CALL,
+            **CALL_THEN_USER,
+            **OLD_THOUGHTS,
+            "result as JSON": CALLS["result as JSON"],
+            "thought before call": THOUGHTS_WITH_CALLS["thought before call"],
+            "thoughts of old calls": THOUGHTS_WITH_CALLS["thoughts of old calls"],
+        },
+    ),
+    Claim("harmony", "openai-gpt-oss-120b", {}, PLAIN, functions=PLAIN_FUNCTIONS),
+    Claim(
+        "functionary-v3.2",
+        "meetkai-functionary-medium-v3.2",
+        {**PLAIN, **MORE, **SPACES, **OLD_THOUGHTS},
+        {**PLAIN, **HERMES_LIKE, **ALL_THOUGHTS},
+        shape={"arguments_as_text": True},
+    ),
+    Claim("functionary-v3.2", "meetkai-functionary-medium-v3.2", {}, PLAIN, functions=PLAIN_FUNCTIONS),
+    # It writes no text before calls.
+    Claim(
+        "muse",
+        "muse-glimmer",
+        {**PLAIN, **MORE, **SPACES, **OLD_THOUGHTS},
+        {
+            **PLAIN,
+            **ONE_CALL,
+            **WITHOUT_TEXT_BEFORE,
+            **CALL_THEN_USER,
+            **OLD_THOUGHTS,
+            "thought before call": THOUGHTS_WITH_CALLS["thought before call"],
+            "thoughts of old calls": THOUGHTS_WITH_CALLS["thoughts of old calls"],
+        },
+        functions=PLAIN_FUNCTIONS,
+    ),
+    Claim("granite-3.3", "ibm-granite-granite-3.3-2B-Instruct", {**PLAIN, **MORE, **SPACES}, PLAIN),
     Claim(
         "llama-3.1",
         "meta-llama-Llama-3.1-8B-Instruct",
@@ -149,7 +247,7 @@ CLAIMS = (
         "llama-3.1",
         "meta-llama-Llama-3.3-70B-Instruct",
         {**PLAIN, **MORE, **SPACES},
-        {**PLAIN, **SPACES, **ONE_CALL, **CALL_THEN_USER},
+        {**PLAIN, **SPACES, **ONE_CALL, **CALL_THEN_USER, "result as JSON": CALLS["result as JSON"]},
         {"date_string": "03 Feb 2026"},
     ),
     Claim(
@@ -159,11 +257,33 @@ CLAIMS = (
         {**PLAIN, **SPACES, **ONE_CALL, **CALL_THEN_USER},
     ),
     Claim("smollm3", "HuggingFaceTB-SmolLM3-3B", {"system": PLAIN["system"], "turns": PLAIN["turns"]}),
-    Claim("lfm2", "LFM2-8B-A1B", {**PLAIN, **MORE, **SPACES}),
-    Claim("lfm2", "LFM2.5-Instruct", {**PLAIN, **MORE, **SPACES}),
-    Claim("seed-oss", "ByteDance-Seed-OSS", {**PLAIN, **MORE, **OLD_THOUGHTS}),
-    Claim("glm-4", "GLM-4.6", {**PLAIN, **MORE, **OLD_THOUGHTS}),
-    Claim("kimi-k2", "Kimi-K2-Instruct", {**PLAIN, **MORE, **SPACES}),
+    Claim("lfm2", "LFM2-8B-A1B", {**PLAIN, **MORE, **SPACES, **OLD_THOUGHTS}, PLAIN),
+    Claim("lfm2.5", "LFM2.5-Instruct", {**PLAIN, **MORE, **SPACES}, PLAIN),
+    Claim(
+        "lfm2.5",
+        "LFM2.5-8B-A1B",
+        {**PLAIN, **MORE, **SPACES, **OLD_THOUGHTS},
+        {**PLAIN, **HERMES_LIKE, **ALL_THOUGHTS},
+    ),
+    Claim(
+        "seed-oss",
+        "ByteDance-Seed-OSS",
+        {**PLAIN, **MORE, **SPACES, **OLD_THOUGHTS},
+        {**PLAIN, **HERMES_LIKE, **ALL_THOUGHTS},
+        functions=PLAIN_FUNCTIONS,
+    ),
+    Claim(
+        "glm-4",
+        "GLM-4.6",
+        {**PLAIN, **MORE, **SPACES, **OLD_THOUGHTS},
+        {**PLAIN, **HERMES_LIKE, **ALL_THOUGHTS},
+    ),
+    Claim(
+        "kimi-k2",
+        "Kimi-K2-Instruct",
+        {**PLAIN, **MORE, **SPACES, **OLD_THOUGHTS},
+        {**PLAIN, **HERMES_LIKE, **ALL_THOUGHTS},
+    ),
     Claim("deepseek-v3.1", "deepseek-ai-DeepSeek-V3.1", {**PLAIN, **MORE, **OLD_THOUGHTS}),
     Claim(
         "deepseek-r1",
@@ -172,11 +292,33 @@ CLAIMS = (
         variables={"enable_thinking": True},
     ),
     Claim("gemma", "google-gemma-2-2b-it", {"user": [USER], "turns": PLAIN["turns without system"]}),
-    Claim("mistral-v3-tekken", "mistralai-Mistral-Nemo-Instruct-2407", PLAIN, eos="</s>"),
+    # It writes no system message unless the user's message is last, and no text before calls.
+    Claim(
+        "mistral-v3-tekken",
+        "mistralai-Mistral-Nemo-Instruct-2407",
+        PLAIN,
+        {
+            "user": PLAIN["user"],
+            "system": PLAIN["system"],
+            "turns without system": PLAIN["turns without system"],
+            **ONE_CALL_WITHOUT_SYSTEM,
+            **ANSWERED_CALLS,
+            "call after call": ONE_CALL["call after call"],
+        },
+        eos="</s>",
+        functions=PLAIN_FUNCTIONS,
+    ),
     Claim(
         "mistral-v7-tekken",
         "Mistral-Small-3.2-24B-Instruct-2506",
         {name: history for name, history in PLAIN.items() if history[0] is SYSTEM},
+        {
+            "system": PLAIN["system"],
+            "call": ONE_CALL["call"],
+            **ANSWERED_CALLS,
+            "call after call": ONE_CALL["call after call"],
+            "result as JSON": CALLS["result as JSON"],
+        },
         eos="</s>",
     ),
 )
@@ -185,7 +327,15 @@ CALLS_ALONE = (
     Claim(
         "deepseek-v3.1",
         "deepseek-ai-DeepSeek-V3.1",
-        {**ONE_CALL, **CALLS, **CALL_THEN_USER},
+        {**ONE_CALL, **CALLS, **CALL_THEN_USER, **ALL_THOUGHTS},
+    ),
+    # It writes the frame of calls once in a conversation, and no text before them.
+    Claim(
+        "deepseek-r1",
+        "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B",
+        {"call": ONE_CALL["call"], **ONE_CALL_WITHOUT_SYSTEM, **ANSWERED_CALLS},
+        variables={"enable_thinking": True},
+        shape={"null_content": True},
     ),
 )
 
@@ -223,7 +373,7 @@ def cases(claim: Claim) -> Iterator[tuple[str, History, dict[str, Any] | None]]:
     for name, history in claim.histories.items():
         yield name, history, None
     for name, history in claim.with_functions.items():
-        yield f"{name}, with functions", history, FUNCTIONS
+        yield f"{name}, with functions", history, dict(claim.functions)
 
 
 @pytest.mark.parametrize("claim", (*CLAIMS, *CALLS_ALONE), ids=str)
@@ -232,7 +382,7 @@ def test_renders_what_the_vendors_template_renders(claim: Claim, template_folder
     template = ChatTemplate(source, OnlyEos(claim.eos), clock, name=claim.template)
     wrapper = load_chat_wrapper(claim.definition).with_clock(clock)
     for name, history, functions in cases(claim):
-        shape = MessageShape("system", "user", "assistant")
+        shape = MessageShape("system", "user", "assistant", **claim.shape)
         messages = messages_of(as_history(history), shape)
         tools = functions_to_openai(as_functions(functions)) if functions else None
         expected = template.render(messages, tools, **claim.variables)

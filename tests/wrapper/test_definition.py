@@ -137,9 +137,10 @@ def test_smollm2_stays_chatml(smollm_path: Path) -> None:
             "Put it once, where the functions' documentation goes.",
         ),
         (
-            '[function_documentation]\nform = "xml"',
+            '[function_documentation]\nform = "yaml"',
             "mine.toml: function_documentation.form: must be one of json_lines, json_array, "
-            "bare_json_lines, typescript, not 'xml'.",
+            "bare_json_lines, typescript, xml, python_stubs, gemma_declarations, harmony_namespace, "
+            "functionary_namespace, namespaced_json_lines, not 'yaml'.",
         ),
         (
             "[function_documentation]\nindent = -1",

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from chatwrap import TemplateChatWrapper, chat_wrapper_names, load_chat_wrapper
+from chatwrap.errors import HistoryError
 from tests.wrapper.golden import written
 
 CASES = Path(__file__).parents[1] / "cases"
@@ -60,7 +61,10 @@ def test_prompts(name: str) -> None:
 
 def _prompt(wrapper: TemplateChatWrapper, history: str) -> str:
     chat_history = json.loads((CASES / "histories" / f"{history}.json").read_text("utf-8"))
-    return f"# {history}\n{written(wrapper.generate_context_state(chat_history))}"
+    try:
+        return f"# {history}\n{written(wrapper.generate_context_state(chat_history))}"
+    except HistoryError as error:
+        return f"# {history}\nerror {error}\n"
 
 
 def test_every_golden_file_has_a_format() -> None:

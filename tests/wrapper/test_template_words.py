@@ -157,9 +157,12 @@ def test_stop_texts_end_the_turn_too() -> None:
 
 
 def test_an_answer_begun_goes_on_without_the_thought_that_the_prompt_opens() -> None:
+    wrapper = load_chat_wrapper("deepseek-r1")
+    begun = wrapper.generate_context_state([USER, model("M")]).context_text
+    assert str(begun) == "<｜User｜>U<｜Assistant｜>M"
     wrapper = load_chat_wrapper("qwen-3.5")
     begun = wrapper.generate_context_state([USER, model("M")]).context_text
-    assert str(begun) == "<|im_start|>user\nU<|im_end|>\n<|im_start|>assistant\nM"
+    assert str(begun) == "<|im_start|>user\nU<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\nM"
     thought = wrapper.generate_context_state([USER, model(THOUGHT, "M")]).context_text
     assert str(thought).endswith("<|im_start|>assistant\n<think>\nT\n</think>\n\nM")
 
