@@ -225,7 +225,9 @@ class Dotprompt:
 
     def _functions(self, rendered: RenderedPrompt) -> dict[str, ChatModelFunction]:
         if rendered.tools:
-            raise DotpromptError.of("tools", f"no tool {rendered.tools[0]!r}.", "Register it: tools=[...].")
+            raise DotpromptError.of(
+                "tools", f"no tool {rendered.tools[0]!r}.", "Register it: tools=[...], or --tools FILE.py."
+            )
         functions = {}
         for definition in rendered.tool_defs or ():
             tool = self._registry.tools.get(definition.name)

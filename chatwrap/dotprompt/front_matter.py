@@ -188,13 +188,13 @@ class _Builder:
         if self._stack and isinstance(self._stack[-1].value, dict) and self._stack[-1].key is None:
             self._key(self._stack[-1], event, index)
             return
-        value = self._plain(event.value, index) if event.style is None else event.value
+        value = self._plain(event.value, index) if event.style is None else _joined(event.value)
         self._put(value, index)
         if event.anchor:
             self._anchors[event.anchor] = value, 1
 
     def _key(self, opened: _Open, event: Any, index: int) -> None:
-        key: str = event.value
+        key = _joined(event.value)
         if event.style is None and not key:
             raise self.fault(index, "a key is missing.", "Write it before the colon.")
         if key in opened.value:
@@ -242,6 +242,13 @@ class _Builder:
         if _NO_NUMBER.fullmatch(text) or (_FLOAT.fullmatch(text) and math.isinf(float(text))):
             raise self.fault(index, f"{text} is no JSON number.", "Quote it, or give a number.")
         return float(text) if _FLOAT.fullmatch(text) else text
+
+
+def _joined(text: str) -> str:
+    r"""`text` with the two halves of a character that JSON escapes as ``\ud83d\ude00`` made one."""
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return text
 
 
 def _events(yaml_text: str) -> Iterator[Any]:

@@ -74,46 +74,41 @@ def each(
     value: _Value, body: Body | None, inverse: Body | None, fault: Callable[[str], DotpromptError]
 ) -> Render:
     """``{{#each value}}``: the block for each item of a list or a mapping, else what stands behind else."""
-    no = _render(inverse)
+    no, render_item, names = _render(inverse), _render(body), body.names if body else ()
 
     def render(out: Output, frame: Frame) -> None:
         items = value(frame)
-        if isinstance(items, list | tuple | Mapping):
-            if items and body is not None:
-                _each(items, body, out, frame)
-            elif not items:
-                no(out, frame)
-        elif items is None or items is UNDEFINED or isinstance(items, str | int | float):
+        if not isinstance(items, list | tuple | Mapping):
+            if items is not None and items is not UNDEFINED and not isinstance(items, str | int | float):
+                raise fault(f"each over {kind_of(items)}.")
+            items = ()
+        if not items:
             no(out, frame)
-        else:
-            raise fault(f"each over {kind_of(items)}.")
+            return
+        frame.run.step(len(items), out)
+        pairs: Iterable[tuple[Any, Any]] = items.items() if isinstance(items, Mapping) else enumerate(items)
+        last, data = len(items) - 1, inner_data(frame.data)
+        # One frame serves all items: nothing keeps it once an item is rendered.
+        inner, is_simple = frame.enter(items, data), not names and type(frame.context) is dict
+        for index, (key, item) in enumerate(pairs):
+            data["key"], data["index"], data["first"], data["last"] = key, index, index == 0, index == last
+            if is_simple:
+                inner.context = item
+                inner.up = frame if item is not frame.context else frame.up
+            else:
+                inner = frame.enter(item, data, names, (item, key))
+            render_item(out, inner)
+            if not index % 1000:
+                frame.run.step(0, out)
 
     return render
 
 
-def _each(
-    items: list[Any] | tuple[Any, ...] | Mapping[str, Any], body: Body, out: Output, frame: Frame
-) -> None:
-    frame.run.step(len(items), out)
-    pairs: Iterable[tuple[Any, Any]] = items.items() if isinstance(items, Mapping) else enumerate(items)
-    last, data, render, names = len(items) - 1, inner_data(frame.data), body.render, body.names
-    # One frame serves all items: nothing keeps it once an item is rendered.
-    inner, is_simple = frame.enter(items, data), not names and type(frame.context) is dict
-    for index, (key, item) in enumerate(pairs):
-        data["key"], data["index"], data["first"], data["last"] = key, index, index == 0, index == last
-        if is_simple:
-            inner.context = item
-            inner.up = frame if item is not frame.context else frame.up
-        else:
-            inner = frame.enter(item, data, names, (item, key))
-        render(out, inner)
-        if not index % 1000:
-            frame.run.step(0, out)
-
-
-def section(value: _Value, body: Body | None, inverse: Body | None) -> Render:
+def section(
+    value: _Value, body: Body | None, inverse: Body | None, fault: Callable[[str], DotpromptError]
+) -> Render:
     """``{{#value}}``: as ``each`` for a list, ``with`` for anything else that there is, ``if`` for true."""
-    yes, no = _render(body), _render(inverse)
+    yes, no, loop = _render(body), _render(inverse), each(value, body, inverse, fault)
 
     def render(out: Output, frame: Frame) -> None:
         found = value(frame)
@@ -122,10 +117,7 @@ def section(value: _Value, body: Body | None, inverse: Body | None) -> Render:
         elif found is False or found is None or found is UNDEFINED:
             no(out, frame)
         elif isinstance(found, list | tuple):
-            if not found:
-                no(out, frame)
-            elif body is not None:
-                _each(found, body, out, frame)
+            loop(out, frame)
         else:
             yes(out, frame.enter(found, None, body.names if body else ()))
 

@@ -135,10 +135,14 @@ class Compiler:
     def block(self, node: Block, names: Names) -> Render:
         call, body, inverse = node.call, self.body(node.program, names), self.body(node.inverse, names)
         helper = self.helper_of(call, names)
+
+        def fault(problem: str) -> DotpromptError:
+            return self.source.fault(call.offset, problem)
+
         if helper is None:
             if node.raw and call.path.text == "raw" and body:
                 return body.render
-            return blocks.section(self.path(call.path, names), body, inverse)
+            return blocks.section(self.path(call.path, names), body, inverse, fault)
         if isinstance(helper, Helper):
             return self.written(self.call(call, names, body, inverse), call.offset)
         arguments = [self.value(param, names) for param in call.params]
@@ -151,7 +155,7 @@ class Compiler:
         if isinstance(helper, Choice):
             return blocks.choice(helper, arguments, named, body, inverse)
         make = blocks.each if helper == "each" else blocks.with_
-        return make(arguments[0], body, inverse, lambda problem: self.source.fault(call.offset, problem))
+        return make(arguments[0], body, inverse, fault)
 
     def helper_of(self, call: Call, names: Names, *, nested: bool = False) -> Helper | Choice | str | None:
         """The helper that a call means; None if it means a variable."""

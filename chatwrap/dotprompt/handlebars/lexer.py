@@ -95,6 +95,8 @@ def _inside(source: Source, position: int, kind: str, offset: int) -> _Tokens:
             yield Token("close", match.group(), position)
             return match.end()
         match = _INSIDE.match(source.text, position, source.end)
+        if match is None and source.text.find("}}", position, source.end) < 0:
+            break
         if match is None:
             shown = source.text[position : position + 1]
             raise source.fault(position, f"unexpected {shown!r} in a tag.", "Quote texts, and close the tag.")

@@ -41,7 +41,7 @@ def partial(compiler: Compiler, node: Partial, names: frozenset[str]) -> Render:
         if named:
             own = context if isinstance(context, Mapping) else {}
             context = {**own, **{key: value(frame) for key, value in named.items()}}
-        target = _target(name, frame, body, fault)
+        target, inside = _target(name, context, frame, body, fault)
         chain = frame.run.chain
         if len(chain) >= MAX_PARTIALS:
             raise fault(
@@ -51,7 +51,7 @@ def partial(compiler: Compiler, node: Partial, names: frozenset[str]) -> Render:
         chain.append(name)
         inner: Output = [] if node.indent else out
         frame.run.step(1, out)
-        target(inner, context, frame)
+        target(inner, inside)
         if node.indent:
             out.extend(_indented(inner, node.indent))
         chain.pop()
@@ -87,30 +87,26 @@ def _name(compiler: Compiler, node: Partial, names: frozenset[str]) -> Callable[
 
 
 def _target(
-    name: str, frame: Frame, body: Body | None, fault: Callable[..., DotpromptError]
-) -> Callable[[Output, Any, Frame], None]:
-    """Writes the partial that `name` means here."""
-    found = frame.data.get(_BLOCK) if name == f"@{_BLOCK}" else frame.inlines.get(name)
-    template = None if found or name == f"@{_BLOCK}" else frame.run.environment.partial(name)
-
-    def write(out: Output, context: Any, frame: Frame) -> None:
-        data, inlines = frame.data, frame.inlines
-        if body:
-            block = PartialBlock(body.render, frame, data.get(_BLOCK))
-            data, inlines = {**inner_data(data), _BLOCK: block}, {**inlines, **body.inlines(frame)}
-        if template:
-            template.body.render(out, Frame(context, None, data, {}, frame.run, inlines))
-        elif isinstance(found, Inline):
-            inner = found.frame.enter(context, data)
-            inner.inlines = inlines
-            found.render(out, inner)
-        else:
-            block = found if isinstance(found, PartialBlock) else data[_BLOCK]
-            block.render(out, block.frame.enter(context, {**inner_data(data), _BLOCK: block.outer}))
-
-    if found is None and template is None and body is None:
+    name: str, context: Any, frame: Frame, body: Body | None, fault: Callable[..., DotpromptError]
+) -> tuple[Render, Frame]:
+    """What the partial that `name` means here renders, and in which frame."""
+    is_block = name == f"@{_BLOCK}"
+    found = frame.data.get(_BLOCK) if is_block else frame.inlines.get(name)
+    template = None if found or is_block else frame.run.environment.partial(name)
+    data, inlines = frame.data, frame.inlines
+    if body:
+        block = PartialBlock(body.render, frame, data.get(_BLOCK))
+        data, inlines = {**inner_data(data), _BLOCK: block}, {**inlines, **body.inlines(frame)}
+    if template:
+        return template.body.render, Frame(context, None, data, {}, frame.run, inlines)
+    if isinstance(found, Inline):
+        inner = found.frame.enter(context, data)
+        inner.inlines = inlines
+        return found.render, inner
+    block = found or data.get(_BLOCK) if is_block or body else None
+    if not isinstance(block, PartialBlock):
         raise fault(f"no partial {name!r}.", "Define it, or put it into the folder as a file.")
-    return write
+    return block.render, block.frame.enter(context, {**inner_data(data), _BLOCK: block.outer})
 
 
 def _indented(pieces: Iterable[str | Mark], indent: str) -> Iterator[str | Mark]:
