@@ -98,7 +98,8 @@ FAULTS = {
         "p.prompt:2:12: tools[1] must be a tool's name, not 1.\n  tools: [a, 1]\n             ^"
     ),
     "input: {default: [1]}": (
-        "p.prompt:2:9: input.default must be a mapping of variables, not [1].\n  input: {default: [1]}\n          ^"
+        "p.prompt:2:9: input.default must be a mapping of variables, not [1].\n"
+        "  input: {default: [1]}\n          ^"
     ),
     "model: true": "p.prompt:2:1: model must be a model's name, or a mapping, not True.\n  model: true\n  ^",
     "toolDefs: [{}]": "p.prompt:2:12: toolDefs[0].name: missing.\n  toolDefs: [{}]\n             ^",
@@ -159,10 +160,7 @@ json_values = st.recursive(
 @given(json_values)
 def test_json_is_yaml(value: Any) -> None:
     text = json.dumps(value)  # escapes keep every text printable, which YAML wants
-    assert parse_prompt(f"---
-key: {text}
----
-").fields["raw"]["key"] == value
+    assert parse_prompt(f"---\nkey: {text}\n---\n").fields["raw"]["key"] == value
 
 
 @given(st.text())

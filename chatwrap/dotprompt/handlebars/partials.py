@@ -103,10 +103,10 @@ def _target(
         inner = found.frame.enter(context, data)
         inner.inlines = inlines
         return found.render, inner
-    block = found or data.get(_BLOCK) if is_block or body else None
-    if not isinstance(block, PartialBlock):
+    inserted = found or data.get(_BLOCK) if is_block or body else None
+    if not isinstance(inserted, PartialBlock):
         raise fault(f"no partial {name!r}.", "Define it, or put it into the folder as a file.")
-    return block.render, block.frame.enter(context, {**inner_data(data), _BLOCK: block.outer})
+    return inserted.render, inserted.frame.enter(context, {**inner_data(data), _BLOCK: inserted.outer})
 
 
 def _indented(pieces: Iterable[str | Mark], indent: str) -> Iterator[str | Mark]:
