@@ -116,10 +116,11 @@ def _marked_ids(pairs: BytePairs) -> dict[bytes, _Ids]:
     id_of = {token: token_id for token_id, token in enumerate(pairs.tokens)}
     texts = dict.fromkeys(_joined(merge) for merge in pairs.merges)
     characters = {character.encode() for text in texts for character in text.decode()}
+    characters |= {token for token in pairs.tokens if 1 < len(token) <= 4 and len(token.decode()) == 1}
     singles = [bytes([byte]) for byte in range(256)]
     starts = [character[:n] for n in (2, 3, 4) for character in sorted(characters) if len(character) >= n]
     ids_of: dict[bytes, _Ids] = {}
-    for text in dict.fromkeys([*singles, *starts, *texts]):
+    for text in dict.fromkeys([*singles, *starts, *sorted(characters), *texts]):
         token_id = id_of.get(text)
         named = tuple(id_of[name] for name in map(_byte_name, text) if name in id_of)
         ids_of[text] = named if token_id is None else (token_id,)
