@@ -45,9 +45,13 @@ class BytePairEncoder:
     def __init__(self, pairs: BytePairs) -> None:
         self._marked = pairs.pre_tokenizer.spaces_are_marked
         ids_of = _marked_ids(pairs) if self._marked else _byte_level_ids(pairs)
-        ranks = {text: rank for rank, text in enumerate(ids_of)}
+        ranks = _ids_as_ranks(ids_of, len(pairs.tokens))
+        self._ranks_are_ids = ranks is not None
+        if ranks is None:
+            ranks = {text: rank for rank, text in enumerate(ids_of)}
         self._ids = [ids[0] if len(ids) == 1 else _SEVERAL for ids in ids_of.values()]
         self._several = {ranks[text]: ids for text, ids in ids_of.items() if len(ids) != 1}
+        self._n_tokens = len(pairs.tokens)
         self._core = _tiktoken.CoreBPE(ranks, {}, pairs.pre_tokenizer.pattern)
         self._plain = _PlainTexts(pairs.plain_texts)
         self._words = _whole_words(pairs) if pairs.pre_tokenizer.ignores_merges else ()
@@ -69,17 +73,21 @@ class BytePairEncoder:
         return (piece,) if isinstance(piece, int) else self._run_ids(piece)
 
     def _run_ids(self, text: str) -> list[int]:
-        if self._marked:
-            text = text.replace(" ", _MARK)
-        known, ranks = self._ids, self._ranks(text)
+        ranks = self._ranks(text.replace(" ", _MARK) if self._marked else text)
+        if self._ranks_are_ids:
+            if not self._several or max(ranks, default=0) < self._n_tokens:
+                return ranks
+            return [token_id for rank in ranks for token_id in self._several.get(rank, (rank,))]
+        known = self._ids
         ids = [known[rank] for rank in ranks]
         if not self._several or _SEVERAL not in ids:
             return ids
         return [token_id for rank in ranks for token_id in self._several.get(rank, (known[rank],))]
 
-    def _ranks(self, text: str) -> Sequence[int]:
+    def _ranks(self, text: str) -> list[int]:
         try:
-            return self._core.encode_ordinary(text)
+            ranks: list[int] = self._core.encode_ordinary(text)
+            return ranks
         except BaseException as panic:
             if type(panic).__module__ != "pyo3_runtime":
                 raise
@@ -88,6 +96,23 @@ class BytePairEncoder:
 
 class _GaveUpError(Exception):
     """The regex engine's own error, which Rust raises beside all of Python's exceptions."""
+
+
+def _ids_as_ranks(ids_of: Mapping[bytes, _Ids], n_tokens: int) -> dict[bytes, int] | None:
+    """The ids themselves as ranks, if they go up as the merges do; then nothing has to be looked up.
+
+    A byte without a token has a rank past all ids. None where a token has a lower id than one that is
+    made before it, or a merge makes no token.
+    """
+    ranks: dict[bytes, int] = {}
+    last = -1
+    for text, ids in ids_of.items():
+        if len(text) > 1:
+            if len(ids) != 1 or ids[0] <= last:
+                return None
+            last = ids[0]
+        ranks[text] = ids[0] if ids else n_tokens + text[0]
+    return ranks
 
 
 def _byte_level_ids(pairs: BytePairs) -> dict[bytes, _Ids]:
@@ -122,8 +147,7 @@ def _marked_ids(pairs: BytePairs) -> dict[bytes, _Ids]:
     ids_of: dict[bytes, _Ids] = {}
     for text in dict.fromkeys([*singles, *starts, *sorted(characters), *texts]):
         token_id = id_of.get(text)
-        named = tuple(id_of[name] for name in map(_byte_name, text) if name in id_of)
-        ids_of[text] = named if token_id is None else (token_id,)
+        ids_of[text] = _named_bytes(text, id_of) if token_id is None else (token_id,)
     return ids_of
 
 
@@ -139,8 +163,8 @@ def _joined(merge: bytes) -> bytes:
     return merge[:at] + merge[at + 1 :]
 
 
-def _byte_name(byte: int) -> bytes:
-    return b"<0x%02X>" % byte
+def _named_bytes(text: bytes, id_of: Mapping[bytes, int]) -> _Ids:
+    return tuple(id_of[name] for name in (b"<0x%02X>" % byte for byte in text) if name in id_of)
 
 
 def _whole_words(pairs: BytePairs) -> tuple[str, ...]:

@@ -70,7 +70,8 @@ _CJK: Final = r"[\u4e00-\u9fa5\u3040-\u30ff]"
 def _chinese(cjk: str, *, number: str, signs_end: str = r"[\r\n]*", lines: str = _LINES) -> str:
     """Numbers, then runs of `cjk`, then words with marks and signs; DeepSeek V3 began it.
 
-    A character of no kind goes with the word behind it, else with others of no kind.
+    A character of no kind goes with the word behind it, else with others of no kind. Where numbers are
+    grouped from the right, llama.cpp cuts behind each group alone and not in front of the first.
     """
     word, sign, kinds = r"\p{L}\p{M}", r"\p{P}\p{S}", r"\s\p{L}\p{M}\p{N}\p{P}\p{S}"
     none, looks_around = rf"[[^{kinds}]--{cjk}]", "(?" in number
@@ -85,7 +86,9 @@ def _chinese(cjk: str, *, number: str, signs_end: str = r"[\r\n]*", lines: str =
         lines,
     )
     gap = rf"{none}(?:{none}(?![[{word}]--{cjk}]))*"
-    return _alternatives(easy, number if looks_around else "", gap, _before(rf"[\p{{N}}{cjk}]"))
+    if looks_around:
+        return _alternatives(easy, number, f"{gap}(?:{number})?", _before(cjk))
+    return _alternatives(easy, gap, _before(rf"[\p{{N}}{cjk}]"))
 
 
 _BLOOM_SIGNS: Final = r"(\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)"
@@ -231,7 +234,6 @@ PATTERNS: Final[Mapping[str, str]] = {
         word=rf"[^\r\n\p{{L}}\p{{N}}]?[\p{{L}}\p{{M}}]+(?:{_SHORT})?",
         number=_GROUPS_FROM_THE_RIGHT,
         others=_SLASHED,
-        space=_before(r"\p{N}"),
     ),
     "kimi-k2": _modern(
         short=f"[{_HAN}]+",
