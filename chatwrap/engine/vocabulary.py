@@ -104,10 +104,11 @@ class Vocabulary:
 
     def _entry(self, token_id: int, attributes: int) -> SpecialTokenEntry:
         text = llama_cpp.llama_vocab_get_text(self._vocab, token_id) or b""
+        kind = attributes & _SPECIAL  # llama.cpp makes some user-defined tokens control tokens too
         return SpecialTokenEntry(
             token_id=token_id,
             text=text.decode("utf-8", "replace"),
-            user_defined=bool(attributes & llama_cpp.LLAMA_TOKEN_ATTR_USER_DEFINED),
+            user_defined=kind == llama_cpp.LLAMA_TOKEN_ATTR_USER_DEFINED,
             unknown=bool(attributes & llama_cpp.LLAMA_TOKEN_ATTR_UNKNOWN) or token_id == self._unknown_id,
             strips_left=bool(attributes & llama_cpp.LLAMA_TOKEN_ATTR_LSTRIP),
             strips_right=bool(attributes & llama_cpp.LLAMA_TOKEN_ATTR_RSTRIP),
@@ -137,7 +138,7 @@ class Vocabulary:
         """
         data = encode_utf8(text)
         fast = None if special else self.fast_encoder(len(data))
-        ids = fast and fast.encode(text)
+        ids = None if fast is None else fast.encode(text)
         return self._native_ids(data, special=special) if ids is None else ids
 
     def fast_encoder(self, n_bytes: int = _BYTES_UNTIL_FAST) -> BytePairEncoder | None:
