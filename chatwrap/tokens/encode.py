@@ -101,7 +101,8 @@ class Encoder:
         n_known = base.borders[n_borders - 1].n_ids if base else 0
         n_bytes = n_bytes_of(new, len(writing.ids) - n_known) + (base.n_bytes if base else 0)
         prompt = Prompt(values, writing.markers, writing.ids, writing.borders, n_bytes)
-        goes_on = base is not None and n_borders == len(base.borders)
+        # A prompt's last text opens the answer, and may read otherwise once that is there.
+        goes_on = base is not None and n_borders >= len(base.borders) - 1
         self._memory.remember(prompt, instead=base if goes_on else None)
 
     def run_ids(self, run: str, markers: frozenset[str]) -> Sequence[int]:
