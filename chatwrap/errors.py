@@ -107,6 +107,10 @@ class HistoryError(FaultsError):
     """A value isn't a chat history, a message or a function definition."""
 
 
+class ArgumentsError(FaultsError):
+    """A function was called with arguments that it can't take."""
+
+
 class ModelsFileError(FaultsError):
     """A list of models (``models.txt``) can't be read."""
 
@@ -119,8 +123,16 @@ class SchemaError(FaultsError):
     """A JSON Schema can't be read or can't be written as a grammar."""
 
 
+class DotpromptError(FaultsError):
+    """A .prompt file, its template or its input is wrong."""
+
+
 class OptionError(FaultsError):
     """An option has a value that it can't have."""
+
+
+class PromptError(FaultsError):
+    """A prompt template, or what it was given, can't be made into a prompt."""
 
 
 class AnswerError(ChatwrapError, ValueError):

@@ -161,7 +161,7 @@ class Conversation:
 
     def set_format(self, name_or_file: str) -> None:
         """Goes on in another chat format, with all that was said."""
-        from chatwrap.engine.model import resolved_wrapper
+        from chatwrap.engine.formats import resolved_wrapper
 
         model = self.session.model
         model.chat_wrapper = resolved_wrapper(name_or_file, model.vocabulary)

@@ -6,20 +6,34 @@ import contextlib
 import ctypes
 import inspect
 import secrets
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, Self
 
 import llama_cpp
 
+from chatwrap.chat.events import ResponseEnd, ResponseEvent
 from chatwrap.chat.functions import FunctionsLike
-from chatwrap.chat.history import HistoryLike
+from chatwrap.chat.history import ChatHistory, HistoryLike, as_history
+from chatwrap.chat.model import Answer_co, ChatRequest, Runnable, Stream_co
 from chatwrap.chat.text import LlamaText
+from chatwrap.engine.context import ContextStrategyLike
 from chatwrap.engine.evaluate import check_open, context_size
+from chatwrap.engine.formats import (
+    LATE_CHOICES,
+    ChatWrapperLike,
+    ModelWrappers,
+    RequestFormat,
+    check_variables,
+    load_wrapper,
+)
 from chatwrap.engine.generate import Abort, Generation, GenerationResult
-from chatwrap.engine.response_format import ResponseFormat, ResponseFormatLike
-from chatwrap.engine.sampling import SEEDS, NumberRange, SamplingOptions, sampling_options, seed_bits
+from chatwrap.engine.plan import answer_plan
+from chatwrap.engine.prompt import Prompt, PromptMaker
+from chatwrap.engine.replay import Replay
+from chatwrap.engine.request import AnswerRequest, ToolChoiceLike
+from chatwrap.engine.response_format import ResponseFormatLike
+from chatwrap.engine.sampling import SEEDS, NumberRange, SamplingOptions, seed_bits
 from chatwrap.engine.vocabulary import (
     CUT_SHORT,
     Vocabulary,
@@ -30,21 +44,14 @@ from chatwrap.engine.vocabulary import (
     log_reason,
     vocabulary_of,
 )
-from chatwrap.errors import ContextOverflowError, ModelError, OptionError, UnknownNameError
+from chatwrap.errors import ModelError, OptionError, UnknownNameError
 from chatwrap.models import find_model
 from chatwrap.output.stop import StopDetector
-from chatwrap.tokens.encode import encode
 from chatwrap.wrapper.base import ChatWrapper, ContextState
-from chatwrap.wrapper.definition import load_chat_wrapper
-from chatwrap.wrapper.resolve import ModelFacts, resolve
-
-ChatWrapperLike: TypeAlias = str | Path | ChatWrapper
 
 DEFAULT_N_CTX: Final = 8192
 """The largest context that a model gets unasked, in tokens: its memory grows with it."""
 
-_LATE: Final = ("auto", "jinja")
-_CHEAP_CHARACTERS_PER_TOKEN: Final = 16
 _INT_MAX: Final = 2**31 - 1
 _RANGES: Final[Mapping[str, NumberRange]] = {
     "n_ctx": NumberRange(1, _INT_MAX, integral=True),
@@ -62,10 +69,14 @@ class Model:
     `close` frees the memory, and so does leaving the ``with`` block.
     """
 
-    def __init__(self, llama: llama_cpp.Llama, chat_wrapper: ChatWrapperLike = "auto") -> None:
+    def __init__(
+        self, llama: llama_cpp.Llama, chat_wrapper: ChatWrapperLike | ModelWrappers = "auto"
+    ) -> None:
         """Makes a model of a `llama_cpp.Llama`. Raises `UnknownNameError` for an unknown wrapper."""
         self.llama = llama
-        self.chat_wrapper = resolved_wrapper(chat_wrapper, self.vocabulary)
+        if not isinstance(chat_wrapper, ModelWrappers):
+            chat_wrapper = ModelWrappers(chat_wrapper, self.vocabulary)
+        self.wrappers = chat_wrapper
 
     def __enter__(self) -> Self:
         return self
@@ -76,6 +87,15 @@ class Model:
     def close(self) -> None:
         """Frees the model's memory. It can't be used after."""
         self.llama.close()
+
+    @property
+    def chat_wrapper(self) -> ChatWrapper:
+        """The chat format that this model speaks; setting it changes that."""
+        return self.wrappers.wrapper
+
+    @chat_wrapper.setter
+    def chat_wrapper(self, chat_wrapper: ChatWrapper) -> None:
+        self.wrappers = ModelWrappers(chat_wrapper, self.vocabulary)
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -118,7 +138,7 @@ class Model:
 
     def encode(self, text: LlamaText) -> list[int]:
         """The token ids of a text in this model's format; see `chatwrap.tokens.encode`."""
-        return encode(text, self.vocabulary, control_texts=self.chat_wrapper.control_texts)
+        return self.vocabulary.encoder_for(self.chat_wrapper).encode(text)
 
     def generate(
         self,
@@ -126,28 +146,51 @@ class Model:
         *,
         functions: FunctionsLike | None = None,
         document_function_params: bool = True,
-        options: SamplingOptions | None = None,
+        tool_choice: ToolChoiceLike = "auto",
+        max_parallel_function_calls: int | None = None,
+        thought_budget: int | None = None,
         response_format: ResponseFormatLike | None = None,
+        top_logprobs: int | None = None,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+        context_strategy: ContextStrategyLike = "error",
+        options: SamplingOptions | None = None,
         abort: Abort | None = None,
         wait: bool = True,
         **changes: Any,
     ) -> Generation:
         """The model's answer to a history, as an iterator of chunks with a `result` after its end.
 
-        `response_format` is what the answer has to be: a JSON Schema or a type, closed (an object has
-        no properties but those named), a `Grammar`, or a `ResponseFormat` with options of its own. The
-        answer's value is `result.value`; functions are documented but can't be called then. `changes`
-        are fields of `SamplingOptions` by name.
+        `functions` are those that the model may call, `tool_choice` whether it may (``"auto"``,
+        ``"none"``), has to (``"required"``) or which one it has to call (its name). The calls are in
+        `result.response`; nothing runs them here, which `ChatSession` does. At most
+        `max_parallel_function_calls` are made in one answer.
+
+        `thought_budget` is how many tokens the model may think; then the format's own end of a thought
+        is put in. `response_format` is what the answer has to be: a JSON Schema or a type, closed (an
+        object has no properties but those named), a `Grammar`, or a `ResponseFormat` with options of its
+        own. The answer's value is `result.value`. `top_logprobs` asks for the likelihood of each token
+        and of so many others in its place. `chat_template_kwargs` are variables for the model's chat
+        template (``{"enable_thinking": False}``). `context_strategy` is what becomes of a history that is too
+        long: ``"error"``, ``"drop_oldest"``, a `DropOldest` or a function of a `ContextOverflow`.
+        `changes` are fields of `SamplingOptions` by name.
 
         What is wrong with the history, the options, the response format or the prompt's length is
         raised at once; see `Generation` for the rest.
         """
-        form = None if response_format is None else ResponseFormat.of(response_format)
-        state = self.context_state(
-            history, functions=functions, document_function_params=document_function_params
+        request = AnswerRequest.of(
+            functions=functions,
+            document_function_params=document_function_params,
+            tool_choice=tool_choice,
+            max_parallel_function_calls=max_parallel_function_calls,
+            thought_budget=thought_budget,
+            response_format=response_format,
+            top_logprobs=top_logprobs,
+            chat_template_kwargs=chat_template_kwargs or {},
+            context_strategy=context_strategy,
+            options=options,
+            **changes,
         )
-        chosen = sampling_options(options, changes)
-        return self.answer(state, options=chosen, response_format=form, abort=abort, wait=wait)
+        return self.answer(self.prompt(history, request), request, abort=abort, wait=wait)
 
     def complete(self, history: HistoryLike, **options: Any) -> GenerationResult:
         """The model's whole answer; takes what `generate` takes."""
@@ -156,40 +199,81 @@ class Model:
             pass
         return generation.result
 
+    def run(self, prompt: Runnable[Answer_co, Any], **options: Any) -> Answer_co:
+        """This model's whole answer to a prompt, as the prompt's output parsers read it.
+
+        `options` are sampling options, which win over the prompt's own, and ``tool_choice``.
+        """
+        return prompt.run(self, **options)
+
+    async def run_async(self, prompt: Runnable[Answer_co, Any], **options: Any) -> Answer_co:
+        """As `run`, on a worker thread."""
+        return await prompt.run_async(self, **options)
+
+    def stream(self, prompt: Runnable[Any, Stream_co], **options: Any) -> Stream_co:
+        """As `run`, piece by piece."""
+        return prompt.stream(self, **options)
+
+    def respond(self, request: ChatRequest) -> Generator[ResponseEvent, None, None]:
+        """The events of the answer to a request, `ResponseEnd` last; makes this a `ChatModel`.
+
+        What is wrong with the request is raised by the call itself. Closing the generator aborts the
+        answer.
+        """
+        asked = AnswerRequest.of_chat_request(request)
+        return _events(self.answer(self.prompt(request.history, asked), asked))
+
+    def prompt(self, history: HistoryLike, request: AnswerRequest, *, replay: Replay | None = None) -> Prompt:
+        """The prompt for a request; ids that `replay` holds are put back. See `PromptMaker.make`."""
+        form = self.format_of(request)
+
+        def render(items: ChatHistory) -> ContextState:
+            return form.render(items, request.offered, document_params=request.document_function_params)
+
+        def encode(text: LlamaText) -> list[int]:
+            replayed = replay and replay.encode(text, self.vocabulary, form.encode)
+            return replayed or form.encode(text)
+
+        maker = PromptMaker(render, encode, self.n_ctx, lambda: self.vocabulary.longest_piece)
+        return maker.make(as_history(history), request.context_strategy, request.options.max_tokens)
+
     def answer(
-        self,
-        state: ContextState,
-        *,
-        options: SamplingOptions,
-        response_format: ResponseFormat | None = None,
-        prompt_ids: Sequence[int] | None = None,
-        abort: Abort | None = None,
-        wait: bool = True,
+        self, prompt: Prompt, request: AnswerRequest, *, abort: Abort | None = None, wait: bool = True
     ) -> Generation:
-        """The answer to a rendered prompt; `prompt_ids` if it is encoded already."""
-        if prompt_ids is None:
-            self.check_length(state.context_text)
-            prompt_ids = self.encode(state.context_text)
-        detector = StopDetector(state.stop_generation_triggers, self.vocabulary, options.stop_strings)
+        """The answer to a prompt."""
+        plan = answer_plan(request, prompt, self.format_of(request))
+        options = request.options
+        if request.response_format is not None and plan.constraint is None:
+            options = request.response_format.applied_to(options)
+        triggers = prompt.state.stop_generation_triggers
         return Generation(
             self.llama,
-            prompt_ids,
-            detector,
+            prompt.token_ids,
+            StopDetector(triggers, self.vocabulary, options.stop_strings),
             options,
-            ignore_start_text=state.ignore_start_text,
-            response_format=response_format,
+            plan,
+            n_top_logprobs=request.top_logprobs,
             abort=abort,
             wait=wait,
         )
 
-    def check_length(self, text: LlamaText) -> None:
-        """Refuses a text that can't fit however it is encoded, before time is spent on encoding it."""
-        n_characters = sum(len(str(value)) for value in text.values)
-        if n_characters <= self.n_ctx * _CHEAP_CHARACTERS_PER_TOKEN:
-            return
-        n_least = -(-n_characters // self.vocabulary.longest_piece)
-        if n_least >= self.n_ctx:
-            raise ContextOverflowError(n_least, self.n_ctx, at_least=True)
+    def format_of(self, request: AnswerRequest) -> RequestFormat:
+        """The format of a request: this model's, or its own template where there are variables for it.
+
+        Raises `OptionError` for variables that the template doesn't read.
+        """
+        variables = request.chat_template_kwargs
+        wrapper = self.wrappers.template if variables else self.chat_wrapper
+        check_variables(wrapper, variables)
+        return RequestFormat(wrapper, self.vocabulary, variables)
+
+
+def _events(generation: Generation) -> Generator[ResponseEvent, None, None]:
+    with generation:
+        for chunk in generation:
+            yield from chunk.events
+    result = generation.result
+    yield ResponseEnd(result.finish_reason, result.n_prompt_tokens, result.n_completion_tokens)
 
 
 def load_model(
@@ -219,7 +303,7 @@ def load_model(
     """
     path = find_model(path_or_name)
     check_gguf(path)
-    if isinstance(chat_wrapper, ChatWrapper) or chat_wrapper not in _LATE:
+    if isinstance(chat_wrapper, ChatWrapper) or chat_wrapper not in LATE_CHOICES:
         chat_wrapper = load_wrapper(chat_wrapper)
     options = {
         "n_ctx": n_ctx,
@@ -235,22 +319,6 @@ def load_model(
     options["n_ctx"] = n_ctx or _default_n_ctx(path)
     options["seed"] = secrets.randbits(32) if seed in (None, -1) else seed_bits(seed)
     return Model(_load(path, options, verbose=verbose), chat_wrapper)
-
-
-def load_wrapper(chat_wrapper: ChatWrapperLike) -> ChatWrapper:
-    """A chat wrapper as it is, or loaded by its name or from its file."""
-    return chat_wrapper if isinstance(chat_wrapper, ChatWrapper) else load_chat_wrapper(chat_wrapper)
-
-
-def resolved_wrapper(chat_wrapper: ChatWrapperLike, vocabulary: Vocabulary) -> ChatWrapper:
-    """The wrapper for a vocabulary; ``"auto"`` and ``"jinja"`` as in `chatwrap.wrapper.resolve.resolve`.
-
-    A chat template that can't be used is a warning.
-    """
-    resolution = resolve(ModelFacts(vocabulary.metadata, vocabulary), chat_wrapper)
-    for message in resolution.warnings:
-        warnings.warn(message, stacklevel=3)
-    return resolution.wrapper
 
 
 def _check_options(options: Mapping[str, object]) -> None:

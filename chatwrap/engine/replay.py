@@ -6,20 +6,29 @@ Law: a prompt that starts with an earlier prompt and its answer starts with thei
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final, TypeAlias
 
-from chatwrap.chat.text import LlamaText, LlamaTextValue, SpecialToken, SpecialTokensText
+from chatwrap.chat.text import LlamaText, SpecialToken, SpecialTokensText
 from chatwrap.chat.tokenizer import SpecialTokenEntry, Tokenizer
 from chatwrap.engine.generate import GenerationResult
 from chatwrap.tokens.special import special_tokens_of
 
+Encode: TypeAlias = Callable[[LlamaText], list[int]]
+_Fragment: TypeAlias = str | SpecialTokenEntry | SpecialToken
+_ANCHORS: Final = (".", "x", "\n")
+
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A prompt with its answer, as text and as the ids that the context holds of them."""
+    """A prompt with its answer, as the ids that the context holds of them and as what these say.
 
-    text: LlamaText
+    `fragments` are special tokens, and the texts between them: control text and content alike, which
+    are encoded together as well.
+    """
+
+    fragments: tuple[_Fragment, ...]
     token_ids: tuple[int, ...]
 
     @classmethod
@@ -29,55 +38,120 @@ class Replay:
         prompt_ids: tuple[int, ...],
         result: GenerationResult,
         tokenizer: Tokenizer,
-    ) -> Replay | None:
-        """None where the sampled ids aren't just the answer's text: cut by a stop, or with control tokens."""
-        stopped_by_id = result.stop is not None and result.stop.token_id is not None
-        sampled = result.token_ids[:-1] if stopped_by_id else result.token_ids
-        if b"".join(map(tokenizer.piece, sampled)) != result.text.encode():
+    ) -> Replay:
+        """The ids of a prompt and of its answer, of that as many as say nothing but what was kept."""
+        n_said, said = _said(result.token_ids, result.output, tokenizer)
+        fragments = _fragments(LlamaText(prompt_text, said), tokenizer)
+        return cls(tuple(fragments), (*prompt_ids, *result.token_ids[:n_said]))
+
+    def encode(self, text: LlamaText, tokenizer: Tokenizer, encode: Encode) -> list[int] | None:
+        """The ids of `text`, of which only what is new is encoded; None if it doesn't go on from here."""
+        rest = _without(list(_fragments(text, tokenizer)), self.fragments)
+        if not rest:
             return None
-        return cls(LlamaText(prompt_text, result.text), (*prompt_ids, *sampled))
-
-    def encode(
-        self, text: LlamaText, tokenizer: Tokenizer, encode: Callable[[LlamaText], list[int]]
-    ) -> list[int] | None:
-        """The ids of `text`, of which only what is new is encoded; None if it doesn't go on from here.
-
-        It has to go on with a special token, where tokens can't merge across the border.
-        """
-        rest = _without_prefix(text, self.text)
-        if rest is None or not _starts_special(rest, tokenizer):
-            return None
-        ids = encode(rest)
-        added_bos = tokenizer.adds_bos and ids[:1] == [tokenizer.role_id("BOS")]
-        return [*self.token_ids, *ids[added_bos:]]
+        return [*self.token_ids, *continuation_ids(rest, encode)]
 
 
-def _without_prefix(text: LlamaText, prefix: LlamaText) -> LlamaText | None:
-    """What `text` has after `prefix`; None if it starts otherwise, or has nothing after it."""
-    n_whole = len(prefix.values) - 1
-    if n_whole < 0 or len(text.values) <= n_whole or text.values[:n_whole] != prefix.values[:n_whole]:
+def continuation_ids(text: LlamaText, encode: Encode) -> list[int]:
+    """The ids of a text that follows another: no BOS, no space that stands for the beginning.
+
+    Tokens don't merge across the border.
+    """
+    for anchor in _ANCHORS:
+        before, ids = encode(LlamaText(anchor)), encode(LlamaText(anchor, text))
+        if ids[: len(before)] == before:
+            return ids[len(before) :]
+    return encode(text)
+
+
+def _said(token_ids: Sequence[int], output: LlamaText, tokenizer: Tokenizer) -> tuple[int, LlamaText]:
+    """How many of the ids spell the beginning of `output` in whole characters, and what they spell."""
+    spelling = _Spelling(output)
+    for token_id in token_ids:
+        entry = tokenizer.special_tokens.get(token_id)
+        piece = tokenizer.piece(token_id) if entry is None else entry.text.encode()
+        if not spelling.goes_on(piece, may_be_special=entry is not None, must_be=_is_control(entry)):
+            break
+    return spelling.n_whole, spelling.said()
+
+
+def _is_control(entry: SpecialTokenEntry | None) -> bool:
+    return entry is not None and not entry.user_defined
+
+
+class _Spelling:
+    """How far some tokens spell a text: its values as bytes, and a place in one of them."""
+
+    def __init__(self, text: LlamaText) -> None:
+        self._values = [(value, str(value).encode("utf-8", "surrogatepass")) for value in text.values]
+        self._index = self._offset = self._n_tokens = 0
+        self.n_whole = 0
+        self._whole = (0, 0)
+
+    def goes_on(self, piece: bytes, *, may_be_special: bool, must_be: bool) -> bool:
+        """Whether a token's bytes come next, as text or as the special token that it is."""
+        if self._index == len(self._values):
+            return False
+        value, data = self._values[self._index]
+        is_special = not isinstance(value, str)
+        if (is_special and not may_be_special) or (must_be and not is_special):
+            return False
+        if not data.startswith(piece, self._offset):
+            return False
+        self._offset, self._n_tokens = self._offset + len(piece), self._n_tokens + 1
+        if self._offset == len(data):
+            self._index, self._offset = self._index + 1, 0
+        if self._offset == 0 or data[self._offset] & 0xC0 != 0x80:
+            self.n_whole, self._whole = self._n_tokens, (self._index, self._offset)
+        return True
+
+    def said(self) -> LlamaText:
+        """The part of the text that the tokens spell, up to their last whole character."""
+        index, offset = self._whole
+        whole = [value for value, _ in self._values[:index]]
+        if not offset:
+            return LlamaText(*whole)
+        value, data = self._values[index]
+        text = data[:offset].decode()
+        return LlamaText(*whole, text if isinstance(value, str) else SpecialTokensText(text))
+
+
+def _fragments(text: LlamaText, tokenizer: Tokenizer) -> Iterator[_Fragment]:
+    """Special tokens of control text, and the runs between them; roles that nobody has are none."""
+    special, run = special_tokens_of(tokenizer), ""
+    for value in text.values:
+        match value:
+            case str():
+                run += value
+                continue
+            case SpecialToken() if tokenizer.role_id(value.value) is None:
+                continue
+            case SpecialToken():
+                pieces: Iterable[_Fragment] = (value,)
+            case SpecialTokensText():
+                pieces = special.cut(value.value)
+        for piece in pieces:
+            if isinstance(piece, str):
+                run += piece
+                continue
+            if run:
+                yield run
+            run = ""
+            yield piece
+    if run:
+        yield run
+
+
+def _without(fragments: Sequence[_Fragment], beginning: Sequence[_Fragment]) -> LlamaText | None:
+    """What stands behind the beginning, as text whose encoding is the same; None if it starts otherwise."""
+    n_whole = len(beginning) - 1
+    if n_whole < 0 or len(fragments) <= n_whole or tuple(fragments[:n_whole]) != tuple(beginning[:-1]):
         return None
-    rest = _cut(text.values[n_whole], prefix.values[n_whole])
-    return None if rest is None else LlamaText(rest, *text.values[n_whole + 1 :])
+    first, last = fragments[n_whole], beginning[-1]
+    if isinstance(first, str) and isinstance(last, str) and first.startswith(last):
+        return LlamaText(first[len(last) :], *map(_as_text, fragments[n_whole + 1 :]))
+    return LlamaText(*map(_as_text, fragments[n_whole + 1 :])) if first == last else None
 
 
-def _cut(value: LlamaTextValue, prefix: LlamaTextValue) -> LlamaTextValue | None:
-    match value, prefix:
-        case SpecialToken(), _:
-            return "" if value == prefix else None
-        case str(), str() if value.startswith(prefix):
-            return value[len(prefix) :]
-        case SpecialTokensText(), SpecialTokensText() if value.value.startswith(prefix.value):
-            return SpecialTokensText(value.value[len(prefix.value) :])
-    return None
-
-
-def _starts_special(text: LlamaText, tokenizer: Tokenizer) -> bool:
-    """Whether a text starts with a special token other than BOS, which encoding would take for its own."""
-    match text.values[:1]:
-        case (SpecialTokensText(value),):
-            first = special_tokens_of(tokenizer).cut(value)[0]
-            return isinstance(first, SpecialTokenEntry) and first.token_id != tokenizer.role_id("BOS")
-        case (SpecialToken(name),):
-            return name != "BOS" and tokenizer.role_id(name) is not None
-    return False
+def _as_text(fragment: _Fragment) -> str | SpecialToken | SpecialTokensText:
+    return SpecialTokensText(fragment.text) if isinstance(fragment, SpecialTokenEntry) else fragment

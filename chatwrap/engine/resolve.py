@@ -10,7 +10,8 @@ from typing import Any, Literal, TypeAlias, overload
 
 import llama_cpp
 
-from chatwrap.engine.model import ChatWrapperLike, Model
+from chatwrap.engine.formats import ChatWrapperLike
+from chatwrap.engine.model import Model
 from chatwrap.engine.vocabulary import Vocabulary, load_vocabulary
 from chatwrap.models import find_model, read_models
 from chatwrap.wrapper.base import ChatWrapper

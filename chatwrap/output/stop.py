@@ -11,7 +11,7 @@ from chatwrap.chat.text import LlamaText, SpecialToken, SpecialTokensText
 from chatwrap.chat.tokenizer import SpecialTokenEntry, Tokenizer
 from chatwrap.errors import OptionError, TextEncodingError
 
-StopReason: TypeAlias = Literal["end_of_generation", "stop_trigger", "stop_string"]
+StopReason: TypeAlias = Literal["end_of_generation", "stop_trigger", "stop_string", "function_call"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +19,9 @@ class Stop:
     """What ended a turn.
 
     `reason` tells a token of the vocabulary's end-of-generation set from a trigger of the chat
-    format and from a string the caller gave. `text` is the trigger as text. `token_id` is the
-    token that ended the turn, None where text did.
+    format and from a string the caller gave; ``function_call`` is one after which nothing else is
+    waited for. `text` is the trigger as text. `token_id` is the token that ended the turn, None where
+    text did.
     """
 
     reason: StopReason

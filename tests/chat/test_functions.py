@@ -9,6 +9,12 @@ from chatwrap import ChatModelFunction
 from chatwrap.chat.functions import as_functions
 from chatwrap.errors import HistoryError
 
+
+def now() -> str:
+    """The time."""
+    return "noon"
+
+
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
 
 
@@ -36,14 +42,31 @@ def test_functions_are_values() -> None:
     ("functions", "message"),
     [
         (
-            [{"name": "f"}],
-            "functions: a list, not a mapping of names to functions. "
-            "Give {name: {'description': ..., 'params': {...}}}.",
+            [{"name": "f"}, now],
+            "functions[0]: {'name': 'f'} isn't callable. "
+            "Give callables in a list, or {name: {'description': ..., 'params': {...}}}.",
+        ),
+        (
+            "now",
+            "functions: 'now' are no functions. "
+            "Give callables in a list, or {name: {'description': ..., 'params': {...}}}.",
+        ),
+        (
+            [lambda: 1],
+            "functions: <lambda> has no name. Give {'name': function}.",
+        ),
+        (
+            [len],
+            "functions.len.obj: is positional only. A model names arguments.",
+        ),
+        (
+            [now, now],
+            "functions: a second function 'now'. Rename one.",
         ),
         ({"f": {"description": 1}}, "functions.f.description: Input should be a valid string."),
         (
             {"f": {"handler": 1}, "g": {"params": []}},
-            "functions.f.handler: Extra inputs are not permitted.\n"
+            "functions.f.handler: Input should be callable.\n"
             "functions.g.params: Input should be a valid dictionary.",
         ),
         ({1: {}}, "functions: a name must be a string, not 1."),

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatwrap import TemplateChatWrapper, load_chat_wrapper
-from chatwrap.engine.generate import _StartFilter
 from chatwrap.engine.model import load_model
+from chatwrap.engine.reading import StartFilter
 from chatwrap.engine.session import ChatSession
 
 QUESTION = {"type": "user", "text": "Hi"}
@@ -28,9 +28,10 @@ def test_the_definitions_say_what_it_is(name: str, ignored: str) -> None:
 
 @given(st.text("ab ", max_size=4), st.lists(st.text("ab ", max_size=3)))
 def test_it_is_dropped_once_however_the_text_comes(ignored: str, chunks: list[str]) -> None:
-    start = _StartFilter(ignored)
-    released = "".join([*map(start.feed, chunks), start.flush()])
-    assert released == "".join(chunks).removeprefix(ignored)
+    start = StartFilter(ignored)
+    released = [*(piece for chunk in chunks for piece in start.feed([chunk])), *start.flush()]
+    assert "".join(map(str, released)) == "".join(chunks).removeprefix(ignored)
+    assert start.n_dropped == len("".join(chunks)) - len("".join(map(str, released)))
 
 
 def test_an_answer_is_remembered_without_it(smollm_path: Path) -> None:

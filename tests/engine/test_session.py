@@ -11,6 +11,7 @@ import pytest
 
 from chatwrap.chat.history import ChatModelResponse, ChatSystemMessage, ChatUserMessage, history_to_json
 from chatwrap.chat.text import LlamaText, control
+from chatwrap.engine.evaluate import Evaluator
 from chatwrap.engine.model import Model
 from chatwrap.engine.session import ChatSession
 from chatwrap.errors import (
@@ -30,7 +31,7 @@ EXCHANGE = (ChatUserMessage(text=CAPITAL), ChatModelResponse(response=(ANSWER,))
 
 @pytest.fixture
 def session(model: Model) -> ChatSession:
-    return ChatSession(model, system_prompt="")
+    return ChatSession(model, system_prompt="", context_strategy="error")
 
 
 def test_a_conversation_is_remembered(session: ChatSession) -> None:
@@ -68,7 +69,7 @@ def test_a_failing_prompt_leaves_the_history(session: ChatSession, monkeypatch: 
     with pytest.raises(ChatwrapError):
         session.prompt("a\ud800")
     with monkeypatch.context() as patch:
-        patch.setattr(session.model.llama, "generate", _two_tokens_and_a_failure)
+        patch.setattr(Evaluator, "_sampled", _two_tokens_and_a_failure)
         with pytest.raises(ModelError):
             session.prompt("And of Italy?")
     assert session.history == EXCHANGE
@@ -131,7 +132,7 @@ def test_what_was_sampled_is_replayed(session: ChatSession, monkeypatch: pytest.
     text = b"".join(map(model.vocabulary.piece, odd_ids)).decode()
     assert model.vocabulary.tokenize(text) != odd_ids
     with monkeypatch.context() as patch:
-        patch.setattr(model.llama, "generate", lambda *_, **__: tokens)
+        patch.setattr(Evaluator, "_sampled", lambda *_: tokens)
         assert session.prompt(CAPITAL) == text
     first = model.prompt_ids([ChatUserMessage(text=CAPITAL)])
     generation = _prompted(session, "And of Italy?")
@@ -148,9 +149,11 @@ def _prompted(session: ChatSession, text: str) -> tuple[int, ...]:
     seen: list[Any] = []
     answer = session.model.answer
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session.model, "answer", lambda *args, **kw: seen.append(kw) or answer(*args, **kw))
+        patch.setattr(
+            session.model, "answer", lambda *args, **kw: seen.append(args[0]) or answer(*args, **kw)
+        )
         session.stream(text).close()
-    return tuple(seen[0]["prompt_ids"])
+    return tuple(seen[0].token_ids)
 
 
 def test_an_exact_retokenization_replays_too(session: ChatSession) -> None:

@@ -203,8 +203,6 @@ class Scalars:
                 value = keywords.get(keyword)
                 if value is None or isinstance(value, bool):
                     continue
-                if not math.isfinite(value):
-                    continue
                 bound: Fraction = numbers.decimal_of(value)
                 found.append(numbers.bounded(bound, is_lower=side == "inimum", is_strict=strict))
                 if found[-1] is None:
