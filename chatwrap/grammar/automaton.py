@@ -19,14 +19,16 @@ from chatwrap.grammar.charset import EVERY, MAX_CODE_POINT, Ranges
 from chatwrap.grammar.merging import DEAD, NO_MOVES, Row, merged, merged_forward
 
 MAX_STATES = 6000
+MAX_MOVES = 700_000
 Key = TypeVar("Key", bound=Hashable)
 
 
 class TooManyStatesError(ChatwrapError, ValueError):
-    """An automaton would need more than `MAX_STATES` states."""
+    """An automaton would need more than `MAX_STATES` states, or `MAX_MOVES` moves between them."""
 
     def __init__(self) -> None:
-        super().__init__(f"the pattern needs more than {MAX_STATES} states. Make its bounds smaller.")
+        limits = f"{MAX_STATES} states or {MAX_MOVES} moves"
+        super().__init__(f"the pattern needs more than {limits}. Make its bounds smaller.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +104,9 @@ def explore(start: Key, moves: Callable[[Key], list[tuple[int, Key | None]]],
             accepts: Callable[[Key], bool]) -> Automaton:  # fmt: skip
     """The minimal automaton of a state space given by functions; None as a target is `DEAD`.
 
-    Raises `TooManyStatesError` past `MAX_STATES` states.
+    Raises `TooManyStatesError` past `MAX_STATES` states or `MAX_MOVES` moves.
     """
+    n_moves = 0
     numbers: dict[Key, int] = {start: 0}
     order = [start]
     rows: list[Row] = []
@@ -118,7 +121,8 @@ def explore(start: Key, moves: Callable[[Key], list[tuple[int, Key | None]]],
             if not row or row[-1][1] != target:
                 row.append((low, target))
         rows.append(tuple(row))
-        if len(order) > MAX_STATES:
+        n_moves += len(row)
+        if len(order) > MAX_STATES or n_moves > MAX_MOVES:
             raise TooManyStatesError
     return minimal(rows, [accepts(key) for key in order])
 

@@ -177,23 +177,30 @@ class _Network:
 
 def _swept(moves: list[tuple[Ranges, int]], closure_of: Callable[[int], frozenset[int]], end: int,
            matched: frozenset[int]) -> list[tuple[int, frozenset[int] | None]]:  # fmt: skip
-    """The moves of a set of places as one sorted row. After a match nothing else matters."""
-    events: dict[int, list[tuple[int, int]]] = {0: []}
+    """The moves of a set of places as one sorted row. After a match nothing else matters.
+
+    The places of a repeated part have one and the same set of characters, which is swept once.
+    """
+    groups: dict[int, tuple[Ranges, list[int]]] = {}
     for ranges, target in moves:
+        groups.setdefault(id(ranges), (ranges, []))[1].append(target)
+    events: dict[int, list[int]] = {0: []}
+    for group, (ranges, _) in groups.items():
         for low, high in ranges:
-            events.setdefault(low, []).append((target, 1))
-            events.setdefault(high + 1, []).append((target, -1))
-    active: dict[int, int] = {}
+            events.setdefault(low, []).append(group)
+            events.setdefault(high + 1, []).append(group)
+    active: set[int] = set()
     known: dict[frozenset[int], frozenset[int] | None] = {}
     row: list[tuple[int, frozenset[int] | None]] = []
     for position in sorted(events):
         if position > MAX_CODE_POINT:
             break
-        for target, change in events[position]:
-            active[target] = active.get(target, 0) + change
-        live = frozenset(target for target, count in active.items() if count)
+        for group in events[position]:
+            active ^= {group}
+        live = frozenset(active)
         if live not in known:
-            places = frozenset().union(*map(closure_of, live))
+            targets = (target for group in live for target in groups[group][1])
+            places = frozenset().union(*map(closure_of, targets))
             known[live] = matched if end in places else places or None
         row.append((position, known[live]))
     return row

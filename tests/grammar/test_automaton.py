@@ -58,4 +58,5 @@ def test_a_fixed_text_can_stand_in_front() -> None:
 def test_too_many_states_are_a_typed_error() -> None:
     with pytest.raises(TooManyStatesError) as caught:
         of_lengths(MAX_STATES, None)
-    assert str(caught.value) == "the pattern needs more than 6000 states. Make its bounds smaller."
+    message = "the pattern needs more than 6000 states or 700000 moves. Make its bounds smaller."
+    assert str(caught.value) == message

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -110,3 +111,12 @@ def test_any_text_is_a_grammar_or_a_typed_error(pattern: str) -> None:
     oracle = LlamaOracle(grammar.gbnf)
     assert oracle.loads
     oracle.close()
+
+
+def test_a_pattern_too_large_is_refused_in_time() -> None:
+    started_s = time.process_time()
+    with pytest.raises(TooManyStatesError) as caught:
+        Grammar.from_regex(r"\p{L}{1000}")
+    message = "the pattern needs more than 6000 states or 700000 moves. Make its bounds smaller."
+    assert str(caught.value) == message
+    assert time.process_time() - started_s < 15

@@ -9,7 +9,14 @@ from functools import reduce
 from typing import Any
 
 from chatwrap.errors import GrammarError
-from chatwrap.grammar.automaton import ANYTHING, Automaton, TooManyStatesError, of_lengths_within, of_words
+from chatwrap.grammar.automaton import (
+    ANYTHING,
+    Automaton,
+    TooManyStatesError,
+    of_lengths_within,
+    of_words,
+    without_words,
+)
 from chatwrap.grammar.formats import NOT_FOR_STRINGS, format_automaton
 from chatwrap.grammar.gbnf import NEVER, Expression, Literal, alternation, sequence
 from chatwrap.grammar.regex import compile_pattern
@@ -114,7 +121,7 @@ class Scalars:
     def _content(self, leaves: Sequence[Node]) -> Automaton | None:
         found: Automaton | None = None
         for leaf in leaves:
-            for keyword in ("pattern", "format", "!pattern", "!format", "!enum"):
+            for keyword in ("pattern", "format", "!pattern", "!format"):
                 if keyword not in self.document.keywords(leaf):
                     continue
                 part = self._automaton_of(leaf, keyword)
@@ -127,13 +134,24 @@ class Scalars:
                         found = part if found is None else found & part
                 except TooManyStatesError as error:
                     self.document.recorder.refuse(leaf.path, keyword.lstrip("!"), str(error).rstrip("."))
-        return found
+        return self._without_excluded(found, leaves)
+
+    def _without_excluded(self, found: Automaton | None, leaves: Sequence[Node]) -> Automaton | None:
+        """The texts but for those that some leaf excludes one by one."""
+        excluding = [leaf for leaf in leaves if "!enum" in self.document.keywords(leaf)]
+        values = (value for leaf in excluding for value in self.document.keywords(leaf)["!enum"])
+        words = tuple(sorted({value for value in values if isinstance(value, str)}))
+        if not words:
+            return found
+        try:
+            return without_words(words) if found is None else found - of_words(words)
+        except TooManyStatesError as error:
+            for leaf in excluding:
+                self.document.recorder.refuse(leaf.path, "enum", str(error).rstrip("."))
+            return found
 
     def _automaton_of(self, leaf: Node, keyword: str) -> Automaton | None:
         value = self.document.keywords(leaf)[keyword]
-        if keyword == "!enum":
-            words = [word for word in value if isinstance(word, str)]
-            return of_words(words) if words else None
         name = keyword.lstrip("!")
         try:
             automaton = compile_pattern(value) if name == "pattern" else format_automaton(value)
