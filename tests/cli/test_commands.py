@@ -136,7 +136,18 @@ def test_the_version_is_told(run_here: MainRun) -> None:
     [
         (
             (),
-            ["chat", "render", "grammar", "explain", "lint", "diff", "wrappers", "models", "doctor"],
+            [
+                "chat",
+                "render",
+                "grammar",
+                "explain",
+                "lint",
+                "diff",
+                "convert",
+                "wrappers",
+                "models",
+                "doctor",
+            ],
         ),
         (
             ("chat",),
