@@ -285,7 +285,8 @@ class AnswerReader:
     def _end(self) -> None:
         """The answer ends; so does what is open."""
         if self._open and self._ends_quietly:
-            self._tell_held() if self._has_text else None
+            if not self._is_behind_calls:
+                self._tell_held()
             while self._open:
                 self.writer.end_segment(self._open.pop())
         elif self._open:
