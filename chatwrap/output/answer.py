@@ -11,6 +11,7 @@ from chatwrap.chat.syntax import ChatWrapperSettings
 from chatwrap.output.calls import CallsReader
 from chatwrap.output.marks import Finder, common_start, distinct
 from chatwrap.output.parts import Part, PartShape, PartShapes, alphabet_of, follow, whole_word
+from chatwrap.output.results import ResultShape, ResultsReader
 from chatwrap.output.shapes import CallShape, SectionShape
 from chatwrap.output.source import Reading, Source
 from chatwrap.output.writer import EventWriter
@@ -40,7 +41,12 @@ class AnswerReader:
         section = SectionShape.of(settings.functions.parallelism, alphabet)
         self._shapes = PartShapes.of(settings.segments, calls.leads, alphabet)
         shared = frozenset(word for shape in self._shapes.shapes for word in shape.lead.words[:1])
-        self._calls = CallsReader(self.source, self.writer, alphabet, calls, section, functions, shared)
+        results = ResultsReader(
+            self.source, ResultShape.of(settings.functions, alphabet), (section.between, self._shapes.between)
+        )
+        self._calls = CallsReader(
+            self.source, self.writer, alphabet, calls, section, results, functions, shared
+        )
         self._open: list[SegmentType] = [opened] if opened else []
         self._finders: dict[Part, Finder] = {}
         self._held = ""
