@@ -196,7 +196,7 @@ class AnswerReader:
             self._say(keep)
         shape, gap = yield from follow(leads, self.source)
         if shape is None:
-            yield from self._unknown_header(leads, gap)
+            yield from self._unknown_header(leads)
         elif shape.part == "call":
             yield from self._read_calls("", is_taken=True)
         else:
@@ -206,20 +206,34 @@ class AnswerReader:
             self._begin_behind(shape.lead.after, gap)
             self._has_text = shape.part == "text"
 
-    def _unknown_header(self, leads: Sequence[PartShape], gap: str) -> Reading[None]:
+    def _unknown_header(self, leads: Sequence[PartShape]) -> Reading[None]:
         """A mark that goes on as none does: what is behind its last word, if that is near, is text."""
+        begun = self.source.raw()
         lasts = {shape.lead.words[-1] for shape in leads if shape.part != "call"}
-        if self._shapes.are_messages and len(lasts) == 1:
-            (last,) = lasts
-            finder, n_taken, word = Finder([last]), 0, ""
-            while not word and n_taken < _LONGEST_HEADER and not self.source.ended:
-                n_before, word = finder.scan(self.source)
-                n_taken += len(self.source.take(min(n_before, _LONGEST_HEADER - n_taken)))
-                if not word:
-                    yield
-            if word == last:
-                self.source.take(len(last))
-        self._tell_stray(leads[0].lead.words[0])
+        is_found = len(lasts) == 1 and self._shapes.are_messages and (yield from self._skip_to(*lasts))
+        rest = self.source.raw()
+        mark, text = (begun + rest, "") if is_found else (begun, rest)
+        if mark.strip():
+            message = f"{self.source.alphabet.spell(leads[0].lead.words[0])!r} means nothing here."
+            self.writer.diagnose("stray_mark", message, raw=mark)
+        if text:
+            self.writer.text(text, self._segment, raw=text)
+        self._has_text = bool(text)
+
+    def _skip_to(self, word: str) -> Reading[bool]:
+        """Takes what stands before `word`, and the word; False if it isn't near."""
+        finder, n_taken = Finder([word]), 0
+        while n_taken < _LONGEST_HEADER:
+            n_before, found = finder.scan(self.source)
+            n_taken += len(self.source.take(min(n_before, _LONGEST_HEADER - n_taken)))
+            if found and n_taken < _LONGEST_HEADER:
+                if found == word:
+                    self.source.take(len(word))
+                return found == word
+            if self.source.ended:
+                return False
+            yield
+        return False
 
     def _begin_behind(self, layout: str, gap: str) -> None:
         """What follows a mark begins: of the white space `gap`, `layout` belongs to the mark."""
