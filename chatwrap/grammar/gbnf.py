@@ -109,17 +109,11 @@ def optional(item: Expression) -> Expression:
 
 def children(expression: Expression) -> tuple[Expression, ...]:
     """The expressions directly inside one."""
-    match expression:
-        case Sequence(items):
-            return items
-        case Alternation(options):
-            return options
-        case Repetition(item):
-            return (item,)
-        case Literal() | CharClass() | Reference():
-            return ()
-        case _:
-            assert_never(expression)
+    if isinstance(expression, Sequence):
+        return expression.items
+    if isinstance(expression, Alternation):
+        return expression.options
+    return (expression.item,) if isinstance(expression, Repetition) else ()
 
 
 def references(expression: Expression) -> list[str]:
