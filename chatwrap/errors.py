@@ -127,6 +127,10 @@ class OptionError(FaultsError):
     """An option has a value that it can't have."""
 
 
+class PromptError(FaultsError):
+    """A prompt template, or what it was given, can't be made into a prompt."""
+
+
 class AnswerError(ChatwrapError, ValueError):
     """An answer isn't what was asked for, cut short or invalid; `text` is all there is of it."""
 

@@ -27,6 +27,7 @@ ROOMS: dict[str, set[str]] = {
     "tokens": GROUND | {"chat"},
     "engine": GROUND | {"models", "chat", "wrapper", "grammar", "output", "tokens"},
 }
+ROOMS["prompts"] = GROUND | {"chat", "wrapper", "grammar", "output", "tokens"}
 FOUR_NEIGHBOURS_AND_BELOW = set(ROOMS)
 ROOMS["__init__"] = FOUR_NEIGHBOURS_AND_BELOW
 ROOMS["cli"] = FOUR_NEIGHBOURS_AND_BELOW | {"__init__"}
@@ -92,17 +93,36 @@ def test_nothing_else_lies_at_the_top() -> None:
     assert {top for top in tops if not top.startswith(".")} == TOP
 
 
-def test_importing_chatwrap_loads_no_engine() -> None:
-    code = "import sys, chatwrap, chatwrap.cli; print('llama_cpp' in sys.modules, 'numpy' in sys.modules)"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout == "False False\n"
+# What may be loaded besides Python's own modules.
+BUDGETS: dict[str, set[str]] = {
+    "import chatwrap": {"chatwrap"},
+    "from chatwrap.cli import main; main()": {
+        "chatwrap",
+        "typer",
+        "annotated_doc",
+        "shellingham",
+        "colorama",
+    },
+}
+
+
+@pytest.mark.parametrize("code", BUDGETS)
+def test_a_start_loads_no_more_modules_than_it_needs(code: str) -> None:
+    program = "import atexit, sys; sys.argv = ['chatwrap', '--help']; before = set(sys.modules); "
+    program += "atexit.register(lambda: print(*(set(sys.modules) - before), file=sys.stderr)); "
+    result = subprocess.run(
+        [sys.executable, "-c", program + code], capture_output=True, text=True, check=True
+    )
+    loaded = {name.split(".")[0] for name in result.stderr.split()} - sys.stdlib_module_names
+    assert loaded <= BUDGETS[code]
 
 
 def test_every_public_name_is_there() -> None:
     import chatwrap
 
     assert [name for name in chatwrap.__all__ if getattr(chatwrap, name, None) is None] == []
-    assert sorted(chatwrap.__all__, key=str) == sorted(set(chatwrap.__all__), key=str)
+    assert chatwrap.__all__ == list(chatwrap._MODULES) == sorted(set(chatwrap.__all__))
+    assert set(chatwrap.__all__) < set(dir(chatwrap))
     with pytest.raises(AttributeError) as caught:
         chatwrap.nothing  # noqa: B018
     assert str(caught.value) == "module 'chatwrap' has no attribute 'nothing'"

@@ -22,6 +22,7 @@ class Slot(StrEnum):
     FUNCTION_CALL_RESULT = "functionCallResult"
     CONTENT = "content"
     FUNCTIONS = "functions"
+    RECIPIENTS = "recipients"
     DATE = "date"
     PARAMETER_NAME = "parameterName"
     IS_STRING = "isString"

@@ -63,7 +63,8 @@ def _usage_message(error: Any) -> str:
     """What is wrong with a command line, on one line, and where to read on; empty if help was printed."""
     message = " ".join(error.format_message().split())
     command = error.ctx.command_path if error.ctx else "chatwrap"
-    return message and f"{message.rstrip('.')}. `{command} --help` tells more."
+    ended = message if message.endswith("?") else f"{message.rstrip('.')}."
+    return message and f"{ended} `{command} --help` tells more."
 
 
 def _in_flags(fault: Fault) -> Fault:

@@ -16,8 +16,10 @@ from weakref import WeakKeyDictionary
 import llama_cpp
 
 from chatwrap.chat.tokenizer import SpecialTokenEntry
+from chatwrap.engine.encoding import checked_encoder
 from chatwrap.errors import FileError, ModelError
 from chatwrap.files import encode_utf8
+from chatwrap.tokens.bpe import BytePairEncoder
 
 _SPECIAL: Final = (
     llama_cpp.LLAMA_TOKEN_ATTR_CONTROL
@@ -33,6 +35,7 @@ _ROLES: Final[Mapping[str, Any]] = {
 }
 _LOG_ERROR: Final = 4  # GGML_LOG_LEVEL_ERROR in ggml.h
 _LONG_TEXT_BYTES: Final = 16_384
+_BYTES_UNTIL_FAST: Final = 65_536
 _STACK_BYTES_PER_TEXT_BYTE: Final = 640
 _MAX_STACK_BYTES: Final = 8 << 30
 
@@ -40,12 +43,17 @@ _MAX_STACK_BYTES: Final = 8 << 30
 class Vocabulary:
     """The tokenizer of a GGUF model; implements `chatwrap.chat.tokenizer.Tokenizer`.
 
-    Reading is thread-safe. `owner` is whatever keeps the native model alive.
+    Reading is thread-safe. `owner` is whatever keeps the native model alive, `path` its file: long texts
+    are encoded by a `BytePairEncoder` made from that, where there is one that agrees with llama.cpp.
     """
 
-    def __init__(self, native_model: Any, owner: object) -> None:
+    def __init__(self, native_model: Any, owner: object, path: str | Path | None = None) -> None:
         self._model = native_model
         self._owner = owner
+        self._path = path
+        self._n_bytes_until_fast = _BYTES_UNTIL_FAST
+        self._fast: BytePairEncoder | None = None
+        self._fast_lock = threading.Lock()
         self._vocab = llama_cpp.llama_model_get_vocab(native_model)
         self.n_tokens: int = llama_cpp.llama_vocab_n_tokens(self._vocab)
         self.adds_bos: bool = bool(llama_cpp.llama_vocab_get_add_bos(self._vocab))
@@ -54,7 +62,7 @@ class Vocabulary:
     @classmethod
     def of(cls, llama: llama_cpp.Llama) -> Self:
         """The vocabulary of a `llama_cpp.Llama`, which it keeps alive."""
-        return cls(llama.model, llama)
+        return cls(llama.model, llama, llama.model_path)
 
     @cached_property
     def metadata(self) -> Mapping[str, str]:
@@ -124,10 +132,35 @@ class Vocabulary:
     def tokenize(self, text: str, *, special: bool = False) -> list[int]:
         """The ids of `text`, nothing added in front but the space that SPM vocabularies want.
 
-        Raises `TextEncodingError` for a lone surrogate. Costs about 0.5 s for a megabyte; a long text
-        runs on a thread with a large stack, since llama.cpp's regex engine recurses for each character.
+        Raises `TextEncodingError` for a lone surrogate. Costs about 0.08 s for a megabyte where there is
+        a fast encoder, 0.5 s where llama.cpp does it.
         """
         data = encode_utf8(text)
+        fast = None if special else self.fast_encoder(len(data))
+        ids = fast and fast.encode(text)
+        return self._native_ids(data, special=special) if ids is None else ids
+
+    def fast_encoder(self, n_bytes: int = _BYTES_UNTIL_FAST) -> BytePairEncoder | None:
+        """The encoder that writes the same ids as llama.cpp in a fraction of the time, if there is one.
+
+        It is made once that pays, so after a few texts; `n_bytes` is what is to be encoded next.
+        """
+        if self._n_bytes_until_fast <= 0:
+            return self._fast
+        with self._fast_lock:
+            self._n_bytes_until_fast -= n_bytes
+            if self._n_bytes_until_fast <= 0 and self._path is not None:
+                entries = self.special_tokens.values()
+                plain = {entry.text: entry.token_id for entry in entries if entry.user_defined and entry.text}
+                self._fast = checked_encoder(
+                    self._path, plain, lambda text: self._native_ids(encode_utf8(text))
+                )
+        return self._fast
+
+    def _native_ids(self, data: bytes, *, special: bool = False) -> list[int]:
+        """llama.cpp's ids. A long text runs on a thread with a large stack, since its regex engine
+        recurses for each character.
+        """
         if len(data) < _LONG_TEXT_BYTES:
             return self._tokenize(data, special=special)
         return _on_large_stack(lambda: self._tokenize(data, special=special), len(data))
@@ -173,7 +206,7 @@ def load_vocabulary(path: str | Path) -> Vocabulary:
         model = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
     if not model:
         raise ModelError(f"{path}: llama.cpp can't load it: {log_reason(log)} {CUT_SHORT}")
-    return Vocabulary(model, _NativeModel(model))
+    return Vocabulary(model, _NativeModel(model), path)
 
 
 _vocabularies: WeakKeyDictionary[llama_cpp.Llama, Vocabulary] = WeakKeyDictionary()
@@ -184,7 +217,7 @@ def vocabulary_of(llama: llama_cpp.Llama) -> Vocabulary:
     """A model's vocabulary, made once. It keeps the weights alive but not the `Llama` (its key here)."""
     with _vocabularies_lock:
         if llama not in _vocabularies:
-            _vocabularies[llama] = Vocabulary(llama.model, llama._model)
+            _vocabularies[llama] = Vocabulary(llama.model, llama._model, llama.model_path)
         return _vocabularies[llama]
 
 

@@ -8,10 +8,12 @@ from typing import Any, Final
 
 from chatwrap.chat.functions import ChatModelFunction, ChatModelFunctions
 from chatwrap.chat.json_text import dump_json
+from chatwrap.chat.notation import JsonNotation
 from chatwrap.chat.slotted import Slot, SyntaxText, as_slotted
 from chatwrap.chat.syntax import ChatWrapperSettings, ParallelCallsSyntax
 from chatwrap.chat.text import LlamaTextValue, SpecialToken
 from chatwrap.errors import Fault, GrammarError, OptionError, SchemaError, UnknownNameError
+from chatwrap.grammar.arguments import CallText, convert_arguments
 from chatwrap.grammar.gbnf import (
     EMPTY,
     CharClass,
@@ -25,7 +27,7 @@ from chatwrap.grammar.gbnf import (
 )
 from chatwrap.grammar.marks import PLAIN, Marks, parts_of
 from chatwrap.grammar.rules import RuleBook, renamed
-from chatwrap.grammar.schema.convert import Options, convert
+from chatwrap.grammar.schema.convert import Options
 from chatwrap.grammar.schema.report import Finding
 
 MAX_CALLS: Final = 16
@@ -194,19 +196,32 @@ class CallsWriter:
         return ending
 
     def _arguments(self, function: ChatModelFunction, prefix: str, where: str) -> Expression:
-        """The arguments of a function; of one without parameters what a call without any has, or ``{}``."""
-        if function.parameters is None:
-            placeholder = self.settings.functions.call.empty_call_params_placeholder
+        """The arguments of a function; of one without parameters, none or what stands for none."""
+        call = self.settings.functions.call
+        notation = call.arguments
+        if function.parameters is None and isinstance(notation, JsonNotation):
+            placeholder = call.empty_call_params_placeholder
             written = "" if placeholder in ("", None) else dump_json(placeholder)
             return alternation([Literal("{}"), Literal(written)])
+        schema = _object_schema(function.parameters or {"additionalProperties": False})
+        text = CallText(self.marks, self._call_suffix)
         try:
-            tree, report = convert(_object_schema(function.parameters), self.options)
+            tree, report = convert_arguments(schema, self.options, notation, text)
         except SchemaError as error:
             raise SchemaError(replace(f, where=_moved(f.where, where)) for f in error.faults) from None
         self.findings += (replace(f, path=_moved(f.path, where)) for f in report.findings)
         for name, expression in tree.rules.items():
             self.book.rules[prefix + name] = renamed(expression, prefix)
         return Reference(f"{prefix}root")
+
+    @property
+    def _call_suffix(self) -> str:
+        """What closes every call, up to a name in it."""
+        parts = as_slotted(self.settings.functions.call.suffix).parts
+        before = next(
+            (at for at, part in enumerate(parts) if isinstance(part, Slot | SpecialToken)), len(parts)
+        )
+        return "".join(self.marks.spell(str(part)) for part in parts[:before])
 
 
 def chosen_functions(functions: ChatModelFunctions, name: str | None, max_calls: int) -> ChatModelFunctions:

@@ -37,6 +37,8 @@ from chatwrap.grammar.texts import TEXT_RULES, json_spelling, plain_spelling
 BLOCK = 1000
 MAX_INLINE = 8
 
+Spell = Callable[[Ranges], list[Expression]]
+
 
 @dataclass(slots=True)
 class RuleBook:
@@ -49,7 +51,7 @@ class RuleBook:
     max_rules: int = 100_000
     takes: Takes = field(default_factory=dict)
     _known: dict[Expression, Reference] = field(default_factory=dict)
-    _automata: dict[tuple[Automaton, bool], Expression] = field(default_factory=dict)
+    _automata: dict[tuple[Automaton, str], Expression] = field(default_factory=dict)
     _n_names: int = 0
 
     def new_name(self, hint: str) -> str:
@@ -105,18 +107,18 @@ class RuleBook:
 
     def json_text(self, automaton: Automaton) -> Expression:
         """A JSON string whose content is in the automaton."""
-        return sequence(Literal('"'), self._written(automaton, json=True), Literal('"'))
+        return sequence(Literal('"'), self.spelled(automaton, "json", self._json_spelling), Literal('"'))
 
     def plain_text(self, automaton: Automaton) -> Expression:
         """The texts of the automaton as they are."""
-        return self._written(automaton, json=False)
+        return self.spelled(automaton, "", plain_spelling)
 
-    def _written(self, automaton: Automaton, *, json: bool) -> Expression:
+    def spelled(self, automaton: Automaton, how: str, spell: Spell) -> Expression:
+        """The texts of the automaton, each character as `spell` (known by the name `how`) writes it."""
         if automaton.is_empty:
             return NEVER
-        key = (automaton, json)
+        key = (automaton, how)
         if key not in self._automata:
-            spell = self._json_spelling if json else plain_spelling
             self._automata[key] = _AutomatonWriter(self, automaton, spell).written()
         return self._automata[key]
 
@@ -149,7 +151,7 @@ class RuleBook:
 class _AutomatonWriter:
     book: RuleBook
     automaton: Automaton
-    spell: Callable[[Ranges], list[Expression]]
+    spell: Spell
     names: dict[int, str] = field(default_factory=dict)
     entries: list[int] = field(default_factory=list)
     waiting: list[int] = field(default_factory=list)

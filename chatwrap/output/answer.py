@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, fields, is_dataclass
-from typing import Final, Literal, TypeAlias
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
 
 from chatwrap.chat.functions import ChatModelFunctions
 from chatwrap.chat.history import SegmentType
-from chatwrap.chat.slotted import SlottedText
-from chatwrap.chat.syntax import ChatWrapperSettings, SegmentSyntax
-from chatwrap.chat.text import LlamaText, SpecialTokensText
+from chatwrap.chat.syntax import ChatWrapperSettings
 from chatwrap.output.calls import CallsReader
-from chatwrap.output.marks import Finder, Mark, common_start, is_distinct
+from chatwrap.output.marks import Finder, common_start, distinct
+from chatwrap.output.parts import Part, PartShape, PartShapes, alphabet_of, follow, whole_word
 from chatwrap.output.shapes import CallShape, SectionShape
-from chatwrap.output.source import Alphabet, Reading, Source
+from chatwrap.output.source import Reading, Source
 from chatwrap.output.writer import EventWriter
 
-Part: TypeAlias = Literal["text", "thought", "comment"]
-
-_SEGMENTS: Final[tuple[SegmentType, ...]] = ("thought", "comment")
-
-
-@dataclass(frozen=True, slots=True)
-class PartShape:
-    """The marks around texts, thoughts or comments; `tail` is empty where only another mark ends them."""
-
-    part: Part
-    lead: Mark
-    tail: Mark
+_LONGEST_HEADER: Final = 200
 
 
 class AnswerReader:
@@ -46,29 +33,21 @@ class AnswerReader:
         opened: SegmentType | None,
         strict: bool,
     ) -> None:
-        alphabet = Alphabet(special_tokens, list(_special_texts(settings)))
+        alphabet = alphabet_of(settings, list(special_tokens))
         self.source = Source(alphabet)
         self.writer = EventWriter(self.source, strict=strict)
-        self.calls = CallsReader(
-            self.source,
-            self.writer,
-            alphabet,
-            CallShape.of(settings.functions, alphabet),
-            SectionShape.of(settings.functions.parallelism, alphabet),
-            functions,
-        )
-        self._parts = list(_part_shapes(settings, alphabet))
-        self._close_all = _mark(settings.segments.close_all_segments, alphabet)
-        self._between = _mark(settings.segments.between_parts, alphabet)
+        calls = CallShape.of(settings.functions, alphabet)
+        section = SectionShape.of(settings.functions.parallelism, alphabet)
+        self._shapes = PartShapes.of(settings.segments, calls.leads, alphabet)
+        shared = frozenset(word for shape in self._shapes.shapes for word in shape.lead.words[:1])
+        self._calls = CallsReader(self.source, self.writer, alphabet, calls, section, functions, shared)
         self._open: list[SegmentType] = [opened] if opened else []
         self._finders: dict[Part, Finder] = {}
         self._held = ""
         self._has_text = False
         self._is_behind_mark = opened is not None
-
-    @property
-    def _part(self) -> Part:
-        return self._open[-1] if self._open else "text"
+        self._is_behind_calls = False
+        self._is_doubtful = False
 
     @property
     def _segment(self) -> SegmentType | None:
@@ -78,21 +57,38 @@ class AnswerReader:
         """Reads the whole answer."""
         if self._open:
             self.writer.start_segment(self._open[-1])
-            yield from self._skip_repeated_lead()
+            yield from self._skip_repeated_lead(self._open[-1])
+        elif self._shapes.are_messages:
+            yield from self._begin_answer()
         while word := (yield from self._text()):
             yield from self._mark(word)
         self._end()
 
-    def _skip_repeated_lead(self) -> Reading[None]:
+    def _skip_repeated_lead(self, part: Part) -> Reading[None]:
         """A segment that the prompt has opened may be opened by the model once more."""
-        lead = self._shape(self._part).lead
+        (shape,) = self._shapes.of_part(part)
         held = yield from self.source.space()
-        if lead and (yield from self.source.starts(lead.words[0])):
-            self.source.take(len(lead.words[0]))
-            spelled = self.source.alphabet.spell(lead.words[0])
-            self.writer.diagnose("stray_mark", f"{spelled!r} opens what is open already.", takes_raw=True)
+        if shape.lead and (yield from self.source.starts(shape.lead.words[0])):
+            self._stray(shape.lead.words[0])
+            self._begin_behind(shape.lead.after, (yield from self.source.space()))
         else:
             self._held = held
+
+    def _begin_answer(self) -> Reading[None]:
+        """The first message, whose mark the prompt may have begun."""
+        common = self._shapes.common_lead
+        self._held = yield from self.source.space()
+        if common and not (yield from self.source.starts(common)):
+            self.source.insert(common)
+            self._is_doubtful = True
+        yield from self._begin_message()
+        self._is_doubtful = False
+
+    def _begin_message(self) -> Reading[None]:
+        """Reads the mark that a message begins with, if one stands here."""
+        self._held += yield from self.source.space()
+        if word := (yield from whole_word(self._shapes.leads, self.source)):
+            yield from self._mark(word)
 
     def _text(self) -> Reading[str]:
         """Tells the text before the next word of a mark; "" if the answer ends before one.
@@ -117,114 +113,147 @@ class AnswerReader:
         self.writer.text(text, self._segment)
 
     def _finder(self) -> Finder:
-        part = self._part
+        part: Part = self._segment or "text"
         if part not in self._finders:
             self._finders[part] = Finder(self._words(part))
         return self._finders[part]
 
     def _words(self, part: Part) -> Iterator[str]:
         """The words that mean something within a text or a segment."""
-        for shape in self._parts:
-            if shape.part != part or part == "text":
-                yield from shape.lead.words[:1]
-            if shape.part == part or is_distinct(shape.tail.words[0] if shape.tail else ""):
-                yield from shape.tail.words[:1]
-        yield from self._close_all.words[:1]
-        yield from (word for word in self._between.words if is_distinct(word))
-        openers = self.calls.openers
-        yield from openers if part == "text" else [word for word in openers if word != "{"]
-        yield from self.calls.closers
+        openers = [*self._calls.openers]
+        for shape in self._shapes.shapes:
+            if shape.part != part or self._shapes.are_messages:
+                openers += shape.lead.words[:1]
+            yield from shape.tail.words[:1] if shape.part == part else distinct(shape.tail.words[:1])
+        yield from self._shapes.close_all.words[:1]
+        yield from distinct(self._shapes.between.words)
+        counts_all = part == "text" and not self._shapes.between
+        yield from openers if counts_all else distinct(openers)
+        yield from self._calls.closers
 
     def _mark(self, word: str) -> Reading[None]:
         """Reads what `word`, which stands here, opens or closes."""
-        leads = [shape for shape in self._parts if shape.lead.words[:1] == (word,)]
-        tail = self._tail(word)
-        if tail is not None:
-            yield from self._close(tail)
-        elif word == "{" or word in self.calls.openers:
+        leads = self._shapes.with_lead(word)
+        closed = self._shapes.closed_by(word, self._open)
+        if closed is not None:
+            yield from self._close(closed)
+        elif word == "{" or word in self._calls.openers:
             yield from self._call(word, leads)
         elif leads:
             yield from self._open_part(leads)
-        elif self._open and word in self._close_all.words[:1]:
+        elif self._open and word in self._shapes.close_all.words[:1]:
             yield from self._close_every()
+        elif word in distinct(self._shapes.between.words):
+            yield from self._go_between(word)
         else:
             self._stray(word)
 
-    def _tail(self, word: str) -> PartShape | None:
-        """The open part that `word` closes."""
-        for part in (*reversed(self._open), *([] if self._open else ["text"])):
-            for shape in self._parts:
-                if shape.part == part and word in shape.tail.words[:1]:
-                    return shape
-        return None
+    def _call(self, word: str, leads: Sequence[PartShape]) -> Reading[None]:
+        """Reads a mark that opens calls, or another part whose mark begins with the same word."""
+        calls = [PartShape("call", mark, mark) for mark in self._shapes.calls if mark.words[:1] == (word,)]
+        if leads and calls:
+            yield from self._open_part([*leads, *calls])
+            return
+        yield from self._read_calls("" if word == "{" else word, is_taken=False)
 
-    def _call(self, word: str, leads: list[PartShape]) -> Reading[None]:
+    def _read_calls(self, word: str, *, is_taken: bool) -> Reading[None]:
         segment = self._segment
-        if segment:
-            self._tell_held()
-            self.writer.diagnose("call_in_segment", f"A call stands in a {segment}.")
+        if segment and self._shapes.are_messages:
+            self._end_message()
         self._held = ""
-        if (yield from self.calls.read("" if word == "{" else word, segment)):
-            self._is_behind_mark, self._has_text = True, False
-        else:
-            self._has_text = True
+        is_call = yield from self._calls.read(
+            word,
+            self._segment,
+            is_taken=is_taken,
+            doubtful=self._is_doubtful or (word == "" and not is_taken),
+        )
+        self._has_text, self._is_behind_calls = not is_call, is_call
+        self._is_behind_mark = self._is_behind_mark or is_call
+        if not is_call:
+            self._held, self._calls.left_space = self._calls.left_space, ""
+        if is_call and self._segment:
+            self.writer.diagnose("call_in_segment", f"A call stands in a {segment}.")
+        if is_call and self._shapes.are_messages:
+            yield from self._begin_message()
 
-    def _open_part(self, leads: list[PartShape]) -> Reading[None]:
-        """Reads a mark that opens a text or a segment."""
+    def _open_part(self, leads: Sequence[PartShape]) -> Reading[None]:
+        """Reads a mark that opens a text or a segment, or calls whose mark begins alike."""
+        if self._open and self._shapes.are_messages:
+            self._end_message()
         before = leads[0].lead.before
         keep = self._held.removesuffix(before) if before else self._held
         self._held = ""
         if keep and self._has_text:
             self._say(keep)
-        shape, gap = yield from self._follow(leads)
+        shape, gap = yield from follow(leads, self.source)
         if shape is None:
-            self._stray_taken(leads[0].lead.words[0], gap)
-            return
-        if shape.part != "text":
-            self._open.append(shape.part)
-            self.writer.start_segment(shape.part)
-        yield from self._begin_behind(shape.lead.after, gap)
+            yield from self._unknown_header(leads, gap)
+        elif shape.part == "call":
+            yield from self._read_calls("", is_taken=True)
+        else:
+            if shape.part != "text":
+                self._open.append(shape.part)
+                self.writer.start_segment(shape.part)
+            self._begin_behind(shape.lead.after, gap)
+            self._has_text = shape.part == "text"
 
-    def _follow(self, shapes: list[PartShape]) -> Reading[tuple[PartShape | None, str]]:
-        """Takes the words of the one lead among `shapes` that stands here, and the white space behind."""
-        depth, gap = 0, ""
-        word = shapes[0].lead.words[0]
-        while word:
-            self.source.take(len(word))
-            depth += 1
-            shapes = [shape for shape in shapes if shape.lead.words[depth - 1 : depth] == (word,)]
-            gap = yield from self.source.space()
-            following = [w for shape in shapes for w in shape.lead.words[depth : depth + 1]]
-            word = (yield from self.source.which(following)) if following else ""
-        return next((shape for shape in shapes if len(shape.lead.words) == depth), None), gap
+    def _unknown_header(self, leads: Sequence[PartShape], gap: str) -> Reading[None]:
+        """A mark that goes on as none does: what is behind its last word, if that is near, is text."""
+        lasts = {shape.lead.words[-1] for shape in leads if shape.part != "call"}
+        if self._shapes.are_messages and len(lasts) == 1:
+            (last,) = lasts
+            finder, n_taken, word = Finder([last]), 0, ""
+            while not word and n_taken < _LONGEST_HEADER and not self.source.ended:
+                n_before, word = finder.scan(self.source)
+                n_taken += len(self.source.take(min(n_before, _LONGEST_HEADER - n_taken)))
+                if not word:
+                    yield
+            if word == last:
+                self.source.take(len(last))
+        self._tell_stray(leads[0].lead.words[0])
 
-    def _begin_behind(self, layout: str, gap: str) -> Reading[None]:
-        """What follows a mark begins: of the white space, `layout` belongs to the mark."""
+    def _begin_behind(self, layout: str, gap: str) -> None:
+        """What follows a mark begins: of the white space `gap`, `layout` belongs to the mark."""
         self._held = gap[len(common_start(layout, gap)) :]
-        self._is_behind_mark, self._has_text = True, False
-        return
-        yield
+        self._is_behind_mark, self._is_behind_calls, self._has_text = True, False, False
 
     def _close(self, shape: PartShape) -> Reading[None]:
-        """Reads the mark that closes a part, and whatever is open within it."""
+        """Reads the mark that closes a part, and ends whatever is open within it."""
         self._tell_held(shape.tail.before)
         yield from self._take(shape.tail.words)
         if shape.part != "text":
             while self._open[-1] != shape.part:
                 self.writer.end_segment(self._open.pop())
             self.writer.end_segment(self._open.pop())
-        gap = yield from self.source.space()
-        yield from self._begin_behind(shape.tail.after, gap)
+        self._begin_behind(shape.tail.after, (yield from self.source.space()))
 
     def _close_every(self) -> Reading[None]:
-        self._tell_held(self._close_all.before)
-        yield from self._take(self._close_all.words)
+        close_all = self._shapes.close_all
+        self._tell_held(close_all.before)
+        yield from self._take(close_all.words)
         while self._open:
             self.writer.end_segment(self._open.pop())
-        gap = yield from self.source.space()
-        yield from self._begin_behind(self._close_all.after, gap)
+        self._begin_behind(close_all.after, (yield from self.source.space()))
 
-    def _take(self, words: tuple[str, ...]) -> Reading[None]:
+    def _go_between(self, word: str) -> Reading[None]:
+        """Reads what stands between two messages."""
+        self._end_message(self._shapes.between.before)
+        words = self._shapes.between.words
+        yield from self._take(words[words.index(word) :])
+        self._begin_behind("", "")
+        yield from self._begin_message()
+
+    def _end_message(self, layout: str = "") -> None:
+        """A message ends because another begins; its own end mark is missing then, if it has one."""
+        self._tell_held(layout)
+        while self._open:
+            (shape,) = self._shapes.of_part(self._open[-1])
+            if shape.tail:
+                spelled = self.source.alphabet.spell(" ".join(shape.tail.words))
+                self.writer.diagnose("missing_mark", f"{spelled!r} is missing behind a {shape.part}.")
+            self.writer.end_segment(self._open.pop())
+
+    def _take(self, words: Sequence[str]) -> Reading[None]:
         for word in words:
             yield from self.source.space()
             if (yield from self.source.starts(word)):
@@ -241,20 +270,22 @@ class AnswerReader:
         """A mark or a special token that means nothing here."""
         self._tell_held()
         self.source.take(len(word))
-        self._stray_taken(word, "")
+        self._tell_stray(word)
 
-    def _stray_taken(self, word: str, gap: str) -> None:
-        spelled = self.source.alphabet.spell(word)
-        if word in self.source.alphabet.texts or not _is_token(word):
-            message = f"{spelled!r} means nothing here."
-            self.writer.diagnose("stray_mark", message, takes_raw=True)
-        else:
+    def _tell_stray(self, word: str) -> None:
+        if self.source.alphabet.is_strange(word):
             self.writer.diagnose("stray_token", "A special token means nothing here.", takes_raw=True)
-        self._held = gap
+        else:
+            spelled = self.source.alphabet.spell(word)
+            self.writer.diagnose("stray_mark", f"{spelled!r} means nothing here.", takes_raw=True)
 
     def _end(self) -> None:
         """The answer ends; so does what is open."""
-        if self._open:
+        if self._open and self._ends_quietly:
+            self._tell_held() if self._has_text else None
+            while self._open:
+                self.writer.end_segment(self._open.pop())
+        elif self._open:
             self._tell_held()
             for part in reversed(self._open):
                 self.writer.diagnose("unended_segment", f"The answer ends in a {part}.")
@@ -264,43 +295,10 @@ class AnswerReader:
         if raw:
             self.writer.text("", self._segment, raw=raw)
 
-    def _shape(self, part: Part) -> PartShape:
-        return next(shape for shape in self._parts if shape.part == part)
-
-
-def _is_token(word: str) -> bool:
-    return "\ud800" <= word <= "\udfff"
-
-
-def _mark(text: object, alphabet: Alphabet) -> Mark:
-    parts = alphabet.of_mark(text) if isinstance(text, str | LlamaText | SlottedText) else ()
-    return Mark.of("".join(part for part in parts if isinstance(part, str)))
-
-
-def _part_shapes(settings: ChatWrapperSettings, alphabet: Alphabet) -> Iterator[PartShape]:
-    segments = settings.segments
-    given: tuple[tuple[Part, SegmentSyntax | None], ...] = (
-        ("thought", segments.thought),
-        ("comment", segments.comment),
-        ("text", segments.text),
-    )
-    for part, syntax in given:
-        if syntax:
-            yield PartShape(part, _mark(syntax.prefix, alphabet), _mark(syntax.suffix, alphabet))
-
-
-def _special_texts(value: object) -> Iterator[str]:
-    """All control text in a settings value."""
-    match value:
-        case SpecialTokensText():
-            yield value.value
-        case LlamaText():
-            yield from _special_texts(value.values)
-        case SlottedText():
-            yield from _special_texts(value.parts)
-        case tuple():
-            for member in value:
-                yield from _special_texts(member)
-        case _ if is_dataclass(value):
-            for entry in fields(value):
-                yield from _special_texts(getattr(value, entry.name))
+    @property
+    def _ends_quietly(self) -> bool:
+        """Whether what is open has no end mark of its own, or ended in calls already."""
+        if self._is_behind_calls and not self._has_text:
+            return True
+        shapes = [shape for part in self._open for shape in self._shapes.of_part(part)]
+        return self._shapes.are_messages and not any(shape.tail for shape in shapes)

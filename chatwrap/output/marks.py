@@ -10,8 +10,8 @@ from typing import Final, Self
 from chatwrap.output.source import Source
 
 TOKEN: Final = "[\ud800-\udffe]"
-_BETWEEN_WORDS: Final = re.compile(rf"\s+|(?<=>)(?=<)|(?<={TOKEN})(?=\S)|(?<=\S)(?={TOKEN})")
-_BLANK: Final = re.compile(r"\s*\Z")
+_TAG: Final = r"<[|｜/]?[^\W\d_][^<>\s]*>"
+_WORD: Final = re.compile(rf"{TOKEN}|(?<![\[(]){_TAG}|(?:(?!{TOKEN}|(?<![\[(]){_TAG})\S)+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,7 @@ class Mark:
         """The mark that `text` is, special tokens in it written as characters of their own."""
         body = text.strip()
         start = text.find(body) if body else len(text)
-        words = tuple(filter(None, _BETWEEN_WORDS.split(body)))
-        return cls(text[:start], words, text[start + len(body) :])
+        return cls(text[:start], tuple(_WORD.findall(body)), text[start + len(body) :])
 
     def __bool__(self) -> bool:
         return bool(self.words)

@@ -46,8 +46,8 @@ class Envelope:
 class CallShape:
     """How a call is framed: ``lead``, then name and arguments in an `envelope` or in a row, then ``tail``.
 
-    `alternates` are other leads. Without an envelope `head` is what stands between name and arguments; the
-    slots in it are the call's id and number.
+    `alternates` are other leads. Without an envelope `heads` are what may stand between name and
+    arguments, the format's own first; the slots in it are the call's id and number.
     """
 
     lead: Mark
@@ -55,12 +55,16 @@ class CallShape:
     notation: ArgumentNotation
     alternates: tuple[Mark, ...] = ()
     envelope: Envelope | None = None
-    head: tuple[str | Slot, ...] = ()
+    heads: tuple[tuple[str | Slot, ...], ...] = ()
+
+    @property
+    def leads(self) -> tuple[Mark, ...]:
+        return (self.lead, *self.alternates)
 
     @property
     def openers(self) -> Iterator[str]:
         """The words that open a call: the first of a lead, and any other that tells a call by itself."""
-        for mark in (self.lead, *self.alternates):
+        for mark in self.leads:
             yield from mark.words[:1]
             yield from filter(is_distinct, mark.words[1:])
 
@@ -73,7 +77,8 @@ class CallShape:
         if framed:
             lead, envelope, tail = framed
             return cls(_split(lead), _split(tail), call.arguments, alternates, envelope)
-        return cls(Mark.of(_filled(prefix)), Mark.of(_text(suffix)), call.arguments, alternates, None, head)
+        heads = (head, *map(alphabet.of_mark, call.params_prefix_alternate_matches))
+        return cls(Mark.of(_filled(prefix)), Mark.of(_text(suffix)), call.arguments, alternates, None, heads)
 
 
 @dataclass(frozen=True, slots=True)

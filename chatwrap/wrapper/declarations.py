@@ -93,6 +93,24 @@ def _python_type(schema: Mapping[str, Any]) -> str:
     return _PYTHON_TYPES.get(kind, "Any") if isinstance(kind, str) else "Any"
 
 
+def namespace_of(name: str) -> str:
+    """What stands before the first dot in a function's name; the name itself if there is no dot."""
+    return name.partition(".")[0]
+
+
+def namespaced_json_lines(functions: ChatModelFunctions) -> LlamaText:
+    """The functions' namespaces, then the functions, a line of JSON each (Muse)."""
+    lines: list[LlamaTextInput] = [control("// Tool metadata")]
+    for space in dict.fromkeys(map(namespace_of, functions)):
+        lines.append(dump_json({"name": space, "description": ""}))
+    lines.append(control("// Function schemas"))
+    for name, one in functions.items():
+        schema = {"name": name, "description": one.description or "", "parameters": one.parameters or {}}
+        lines.append(dump_json(schema, where=f"functions.{name}"))
+    return LlamaText.join_values("\n", lines)
+
+
+GEMMA_MARKS: Final = ("<|tool>", "<tool|>", '<|"|>')
 _GEMMA_WORDS: Final = frozenset({"description", "type", "properties", "required", "nullable"})
 _QUOTE: Final = control('<|"|>')
 

@@ -268,6 +268,8 @@ class JinjaTemplateChatWrapper(ChatWrapper):
         for of_calls in _CALL_ADAPTATIONS if Outline.of(history).has_calls else ((),):
             called = _applied(of_calls, history)
             outline = Outline.of(called)
+            if outline.has_parallel_calls and not self.capabilities.keeps(Feature.PARALLEL_CALLS):
+                continue
             shapes = self._shapes(outline, with_tools=bool(tools))
             if not shapes:
                 refusals.append(

@@ -13,7 +13,14 @@ from chatwrap.chat.openai import functions_to_openai
 from chatwrap.chat.slotted import Slot
 from chatwrap.chat.text import LlamaText, LlamaTextInput, control
 from chatwrap.errors import Fault
-from chatwrap.wrapper.declarations import gemma_declarations, python_stubs, xml_functions
+from chatwrap.wrapper.declarations import (
+    GEMMA_MARKS,
+    gemma_declarations,
+    namespace_of,
+    namespaced_json_lines,
+    python_stubs,
+    xml_functions,
+)
 from chatwrap.wrapper.document import typescript_signatures
 from chatwrap.wrapper.reader import TemplateReader
 from chatwrap.wrapper.slots import SlotRule, SlotString
@@ -30,19 +37,22 @@ FORMS: Final[Mapping[str, Callable[[ChatModelFunctions], LlamaTextInput] | None]
     "gemma_declarations": gemma_declarations,
     "harmony_namespace": harmony_namespace,
     "functionary_namespace": functionary_namespace,
+    "namespaced_json_lines": namespaced_json_lines,
 }
 
 _SYSTEM: Final = SlotRule(Slot.SYSTEM_PROMPT, "the system message goes", anywhere=True)
 _FUNCTIONS: Final = SlotRule(Slot.FUNCTIONS, "the functions' documentation goes", anywhere=True)
+_RECIPIENTS: Final = SlotRule(Slot.RECIPIENTS, "the functions as recipients go", optional=True, anywhere=True)
 _MESSAGE: Final = SlotRule(Slot.MESSAGE, "the user's message goes", anywhere=True)
 _OPTIONAL_MESSAGE: Final = SlotRule(Slot.MESSAGE, "the user's message goes", optional=True, anywhere=True)
 _DATE: Final = SlotRule(Slot.DATE, "today's date goes", optional=True, repeatable=True, anywhere=True)
 _CASES: Final[Mapping[str, tuple[SlotRule, ...]]] = {
     "plain": (_DATE,),
     "system": (_SYSTEM, _DATE),
-    "functions": (_FUNCTIONS, _DATE),
-    "system_and_functions": (_SYSTEM, _FUNCTIONS, _DATE),
+    "functions": (_FUNCTIONS, _RECIPIENTS, _DATE),
+    "system_and_functions": (_SYSTEM, _FUNCTIONS, _RECIPIENTS, _DATE),
 }
+_RECIPIENT: Final = (SlotRule(Slot.FUNCTION_NAME, "the function's name goes"),)
 _DOCUMENTED: Final = (SlotRule(Slot.FUNCTIONS, "the functions' documentation goes"),)
 
 
@@ -99,6 +109,12 @@ class FunctionDocumentation:
     form: str = "json_lines"
     separator: str = "\n"
     indent: int | None = None
+    recipient: SlotString = field(default_factory=lambda: SlotString(("", ""), (Slot.FUNCTION_NAME,)))
+
+    def recipients(self, functions: ChatModelFunctions) -> LlamaText:
+        """What the functions are as recipients of messages: a text for each namespace of names."""
+        names = dict.fromkeys(map(namespace_of, functions))
+        return LlamaText([fill(self.recipient, {Slot.FUNCTION_NAME: name}) for name in names])
 
     def text(self, functions: ChatModelFunctions, *, document_params: bool = True) -> LlamaText:
         """The documentation of `functions`. Names, descriptions and schemas are content."""
@@ -143,7 +159,7 @@ def read_documentation(options: object, reader: TemplateReader) -> FunctionDocum
     if options is None:
         return FunctionDocumentation()
     where = "function_documentation"
-    keys = ("template", "form", "separator", "indent")
+    keys = ("template", "form", "separator", "indent", "recipient")
     given = reader.mapping(options, where, optional=keys)
     default = FunctionDocumentation()
     template = (
@@ -154,9 +170,20 @@ def read_documentation(options: object, reader: TemplateReader) -> FunctionDocum
     if indent is not None and (isinstance(indent, bool) or not isinstance(indent, int) or indent < 0):
         reader.faults.append(Fault(f"{where}.indent", f"must be a whole number from 0 on, not {indent!r}."))
     form = reader.choice(given.get("form", default.form), tuple(FORMS), f"{where}.form")
-    return FunctionDocumentation(template or default.template, form, separator, indent)
+    recipient = (
+        reader.split(given["recipient"], _RECIPIENT, f"{where}.recipient") if "recipient" in given else None
+    )
+    return FunctionDocumentation(
+        template or default.template, form, separator, indent, recipient or default.recipient
+    )
 
 
 def texts_of(documentation: FunctionDocumentation) -> Sequence[str]:
     """The format's own texts in a documentation."""
-    return (*documentation.template.texts, documentation.separator)
+    marks = GEMMA_MARKS if documentation.form == "gemma_declarations" else ()
+    return (
+        *documentation.template.texts,
+        documentation.separator,
+        *documentation.recipient.texts,
+        *marks,
+    )

@@ -20,7 +20,7 @@ from chatwrap.chat.history import (
 from chatwrap.chat.text import LlamaText
 
 KEPT_THOUGHTS: Final = ("all", "after_last_user", "before_calls", "before_open_calls", "none")
-EMPTY_THOUGHTS: Final = ("none", "after_last_user", "all")
+EMPTY_THOUGHTS: Final = ("none", "last", "after_last_user", "all")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from chatwrap.chat.syntax import FunctionsSyntax, ParallelCallsSyntax
 from chatwrap.chat.text import LlamaText, control
 from chatwrap.wrapper.reader import TemplateReader
 
-RESULT_FORMS: Final = ("json", "text", "trimmed_text")
+RESULT_FORMS: Final = ("json", "text", "trimmed_text", "quoted_text")
 PLACES_OF_RESULTS: Final = ("in_turn", "own_turns", "own_turns_unopened")
 
 _TEXTS: Final = (
@@ -29,8 +29,8 @@ class CallSections:
     """The texts around a group of calls and around their results.
 
     `result_form`: ``text`` writes a result that is a string as it is, ``trimmed_text`` without white space
-    around it, ``json`` as JSON. `results` says
-    where they stand: in the model's turn, or in turns of their own, after which the model's turn is
+    around it, ``json`` as JSON; ``quoted_text`` writes the text of any result as a JSON string. `results`
+    says where they stand: in the model's turn, or in turns of their own, after which the model's turn is
     opened anew (``own_turns``) or goes on without being opened (``own_turns_unopened``). `one_by_one`
     tells that a call's result always follows before the next call.
     """

@@ -19,6 +19,7 @@ from chatwrap.chat.history import (
     HistoryLike,
     as_history,
 )
+from chatwrap.chat.json_text import dump_json
 from chatwrap.chat.slotted import Slot
 from chatwrap.chat.syntax import default_functions
 from chatwrap.chat.text import LlamaText, LlamaTextInput, SpecialToken, control
@@ -74,9 +75,9 @@ class TemplateChatWrapper(ChatWrapper):
     - `function_call_sections`: the texts around calls made together and around their results
       (``calls_prefix``, ``between_calls``, ``calls_suffix``, and the same for ``results``), and
       ``text_before_calls``, written between a text and the calls behind it. ``result_form`` ``text``
-      writes strings as they are, ``trimmed_text`` without white space
-      around them, where ``json`` quotes them. ``results`` tells whether they stand
-      ``in_turn``, in ``own_turns`` after which the model's turn is opened again, or in
+      writes strings as they are, ``trimmed_text`` without white space around them, ``quoted_text`` the
+      text of any result as a JSON string, and ``json`` (by default) any result as JSON. ``results`` tells
+      whether they stand ``in_turn``, in ``own_turns`` after which the model's turn is opened again, or in
       ``own_turns_unopened`` after which it goes on as it is. ``one_by_one``: each call's result comes
       before the next call.
     - `trim_messages`: no white space around messages, or around those of the roles given.
@@ -84,7 +85,7 @@ class TemplateChatWrapper(ChatWrapper):
     - `kept_thoughts`: ``all`` (by default), those ``after_last_user``, of these only those
       ``before_calls``, those ``before_open_calls`` that no answer has followed, or ``none``.
       `empty_thoughts`: turns of the model without a thought begin with an empty one: ``none`` of them,
-      those ``after_last_user``, or ``all``.
+      the ``last`` if it is an answer, those ``after_last_user``, or ``all``.
     - `stop_texts`: what else ends the model's turn. `ends_at_eos`: nothing need stand behind
       ``{{completion}}``, since the model ends its turn with EOS alone.
 
@@ -218,6 +219,7 @@ class TemplateChatWrapper(ChatWrapper):
         text = self._opening_texts.cases[case]
         values: dict[Slot, LlamaTextInput] = {Slot.DATE: control(self.clock().strftime(self._date_format))}
         if functions:
+            values[Slot.RECIPIENTS] = self._documentation.recipients(functions)
             values[Slot.FUNCTIONS] = self._documentation.text(functions, document_params=document_params)
         if Slot.SYSTEM_PROMPT not in text.slots:
             return Opened(text, values), history
@@ -249,9 +251,15 @@ class TemplateChatWrapper(ChatWrapper):
 
     def _written_result(self, function_name: str, result: Any) -> LlamaTextInput:
         """As `ChatWrapper`'s; a string stands as it is where the format's results are text."""
-        if self._sections.result_form == "json" or not isinstance(result, str):
-            return super()._written_result(function_name, result)
-        return result.strip() if self._sections.result_form == "trimmed_text" else result
+        written = super()._written_result(function_name, result)
+        match self._sections.result_form:
+            case "quoted_text":
+                return written if isinstance(result, str) else dump_json(written)
+            case "trimmed_text" if isinstance(result, str):
+                return result.strip()
+            case "text" if isinstance(result, str):
+                return result
+        return written
 
     def response_writer(self, *, use_raw: bool, n_earlier_calls: int = 0) -> ResponseWriter:
         writer = super().response_writer(use_raw=use_raw, n_earlier_calls=n_earlier_calls)
@@ -288,6 +296,7 @@ class TemplateChatWrapper(ChatWrapper):
                 writer = self.response_writer(use_raw=True, n_earlier_calls=n_calls)
                 if index >= n_without_empty_thoughts:
                     writer.empty_thought = self._empty_thought
+                    writer.spares_calls = self._empty_thoughts == "last"
                 exchange.texts[item.type].append(writer.write(item.response))
                 exchange.ended_turn, exchange.open_end = writer.ended_turn, writer.open_end
                 n_calls = writer.n_calls
@@ -303,6 +312,8 @@ class TemplateChatWrapper(ChatWrapper):
                 return 0
             case "after_last_user":
                 return last_user_index(history) + 1
+            case "last":
+                return len(history) - 1
         return len(history)
 
     @property

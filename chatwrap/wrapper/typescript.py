@@ -10,6 +10,8 @@ from chatwrap.chat.json_text import dump_json
 
 _SCALARS: Final = {"string": "string", "number": "number", "integer": "number", "boolean": "boolean"}
 _LONGEST_ITEM: Final = 50
+# What the vendor's template has between a member of an inner object and its type.
+_MARGIN: Final = "\n" + 16 * " "
 
 
 def harmony_namespace(functions: ChatModelFunctions) -> str:
@@ -90,7 +92,8 @@ def _harmony_object(schema: Mapping[str, Any]) -> str:
         return "object"
     required = schema.get("required") or ()
     members = [
-        f"{name}{'' if name in required else '?'}: {_harmony_type(one)}" for name, one in properties.items()
+        f"{name}{'' if name in required else '?'}: {_MARGIN}{_harmony_type(one)}"
+        for name, one in properties.items()
     ]
     return "{\n" + ", ".join(members) + "}"
 

@@ -172,7 +172,7 @@ def test_help_lists_everything_in_its_order(
 ) -> None:
     code, out, err = run_here(*command, "--help")
     assert (code, err) == (0, "")
-    pattern = r"^│ (--[\w-]+) " if command else r"^│ (\w+) "
+    pattern = r"^│ (--[\w-]+) " if command else r"^  ([a-z]\w+)  +\S.*\S$"
     assert re.findall(pattern, out, flags=re.MULTILINE) == told
     rows = re.findall(r"^│ --[\w-]+ +(?:-\w )? *<\S+> +(\S?)", out, flags=re.MULTILINE)
     assert all(rows) and len(rows) == out.count("│ --"), "an option without help"
@@ -182,6 +182,7 @@ def test_help_lists_everything_in_its_order(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["chatt"], "No such command 'chatt'. Did you mean 'chat'? `chatwrap --help` tells more."),
         (["frobnicate"], "No such command 'frobnicate'. `chatwrap --help` tells more."),
         (
             ["chat", "--temprature", "0"],

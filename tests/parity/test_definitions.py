@@ -195,7 +195,47 @@ CLAIMS = (
         },
     ),
     Claim("gemma-4", "google-gemma-4-31B-it", {}, PLAIN, functions=PLAIN_FUNCTIONS),
-    Claim("granite-3.3", "ibm-granite-granite-3.3-2B-Instruct", {**PLAIN, **MORE, **SPACES}),
+    # Of parallel calls it writes the first alone, and a text before a call as a thought.
+    Claim(
+        "harmony",
+        "openai-gpt-oss-120b",
+        {**PLAIN, **SPACES, **OLD_THOUGHTS, "two users": MORE["two users"]},
+        {
+            **PLAIN,
+            **ONE_CALL,
+            **CALL_THEN_USER,
+            **OLD_THOUGHTS,
+            "result as JSON": CALLS["result as JSON"],
+            "thought before call": THOUGHTS_WITH_CALLS["thought before call"],
+            "thoughts of old calls": THOUGHTS_WITH_CALLS["thoughts of old calls"],
+        },
+    ),
+    Claim("harmony", "openai-gpt-oss-120b", {}, PLAIN, functions=PLAIN_FUNCTIONS),
+    Claim(
+        "functionary-v3.2",
+        "meetkai-functionary-medium-v3.2",
+        {**PLAIN, **MORE, **SPACES, **OLD_THOUGHTS},
+        {**PLAIN, **HERMES_LIKE, **ALL_THOUGHTS},
+        shape={"arguments_as_text": True},
+    ),
+    Claim("functionary-v3.2", "meetkai-functionary-medium-v3.2", {}, PLAIN, functions=PLAIN_FUNCTIONS),
+    # It writes no text before calls.
+    Claim(
+        "muse",
+        "muse-glimmer",
+        {**PLAIN, **MORE, **SPACES, **OLD_THOUGHTS},
+        {
+            **PLAIN,
+            **ONE_CALL,
+            **WITHOUT_TEXT_BEFORE,
+            **CALL_THEN_USER,
+            **OLD_THOUGHTS,
+            "thought before call": THOUGHTS_WITH_CALLS["thought before call"],
+            "thoughts of old calls": THOUGHTS_WITH_CALLS["thoughts of old calls"],
+        },
+        functions=PLAIN_FUNCTIONS,
+    ),
+    Claim("granite-3.3", "ibm-granite-granite-3.3-2B-Instruct", {**PLAIN, **MORE, **SPACES}, PLAIN),
     Claim(
         "llama-3.1",
         "meta-llama-Llama-3.1-8B-Instruct",
@@ -207,7 +247,7 @@ CLAIMS = (
         "llama-3.1",
         "meta-llama-Llama-3.3-70B-Instruct",
         {**PLAIN, **MORE, **SPACES},
-        {**PLAIN, **SPACES, **ONE_CALL, **CALL_THEN_USER},
+        {**PLAIN, **SPACES, **ONE_CALL, **CALL_THEN_USER, "result as JSON": CALLS["result as JSON"]},
         {"date_string": "03 Feb 2026"},
     ),
     Claim(

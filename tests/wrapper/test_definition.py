@@ -140,7 +140,7 @@ def test_smollm2_stays_chatml(smollm_path: Path) -> None:
             '[function_documentation]\nform = "yaml"',
             "mine.toml: function_documentation.form: must be one of json_lines, json_array, "
             "bare_json_lines, typescript, xml, python_stubs, gemma_declarations, harmony_namespace, "
-            "functionary_namespace, not 'yaml'.",
+            "functionary_namespace, namespaced_json_lines, not 'yaml'.",
         ),
         (
             "[function_documentation]\nindent = -1",

@@ -29,9 +29,11 @@ from chatwrap.grammar.schema.document import TYPES, Document, Node
 from chatwrap.grammar.schema.equality import identity
 from chatwrap.grammar.schema.evaluation import Evaluation
 from chatwrap.grammar.schema.layout import WS, Layout, Whitespace
-from chatwrap.grammar.schema.objects import Objects
+from chatwrap.grammar.schema.objects import Braces, Form, Objects
 from chatwrap.grammar.schema.report import Recorder, Report
 from chatwrap.grammar.schema.scalars import Scalars
+
+MAX_CHOICES_DEPTH = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,46 +68,84 @@ def convert(schema: Any, options: Options = Options()) -> tuple[GrammarTree, Rep
         raise SchemaError.of(
             "$", f"a schema is an object or a boolean, not {schema!r:.60}.", "Pass a schema."
         )
-    recorder = Recorder()
-    converter = _Converter(Document(schema, recorder), options)
-    tree = converter.tree()
-    if options.unsupported == "error" and (faults := recorder.faults()):
-        raise SchemaError(faults)
-    if found := hazards(tree, converter.book.takes):
-        raise SchemaError(
-            Fault("$", f"the grammar would harm llama.cpp: {h.problem}", h.remedy) for h in found
-        )
-    return tree, recorder.report()
+    converter = Converter(Document(schema, Recorder()), options)
+    return converter.checked(converter.tree())
 
 
-class _Converter:
+@dataclass(frozen=True, eq=False, slots=True)
+class Manner:
+    """How values are written: scalars, arrays and objects each in a layout. `types` are those it has.
+
+    `nested` is the manner of what stands inside arrays and objects, None for the same.
+    """
+
+    scalars: Scalars
+    arrays: Arrays
+    objects: Objects
+    types: frozenset[str] = frozenset(TYPES)
+    nested: Manner | None = None
+
+    @property
+    def name(self) -> str:
+        return self.scalars.layout.spelling.name
+
+
+class Converter:
     """Compiles conjunctions from a queue, so that neither depth nor recursion of a schema matters."""
 
     def __init__(self, document: Document, options: Options) -> None:
         self.document, self.options = document, options
         self.book = RuleBook(max_rules=options.max_rules)
         self.book.rules["ws"] = WS
-        layout = Layout.of(options.whitespace)
-        self.layout = layout
         self.conjunctions = Conjunctions(document)
         self.evaluation = Evaluation(self.conjunctions)
-        self.scalars = Scalars(document, self.book, layout)
-        self.arrays = Arrays(self.conjunctions, self.book, layout, self.later)
-        self.objects = Objects(
-            self.evaluation, self.book, layout, self.scalars, self.later, is_closed=options.is_closed
-        )
-        self.waiting: deque[tuple[str, tuple[Element, ...], Node | None]] = deque()
+        self.waiting: deque[tuple[str, tuple[Element, ...], Node | None, Manner]] = deque()
         self.asked: dict[tuple[int, ...], Reference] = {}
-        self.compiled: dict[tuple[frozenset[int], frozenset[int], int], Reference] = {}
+        self.compiled: dict[tuple[frozenset[int], frozenset[int], int, int], Reference] = {}
+        self.any_values: dict[int, Reference] = {}
         self.kept: list[object] = []
         self.started_s = time.monotonic()
+        self.values = self.manner(Layout.of(options.whitespace))
 
-    def tree(self) -> GrammarTree:
-        self.book.rules["root"] = self.later([self.document.root])
+    def checked(self, tree: GrammarTree) -> tuple[GrammarTree, Report]:
+        """The tree with its report. Raises `SchemaError` for what isn't supported, and for harm."""
+        recorder = self.document.recorder
+        if self.options.unsupported == "error" and (faults := recorder.faults()):
+            raise SchemaError(faults)
+        if found := hazards(tree, self.book.takes):
+            raise SchemaError(
+                Fault("$", f"the grammar would harm llama.cpp: {h.problem}", h.remedy) for h in found
+            )
+        return tree, recorder.report()
+
+    def manner(self, layout: Layout) -> Manner:
+        """Everything in one layout."""
+
+        def compile_value(elements: Sequence[Element]) -> Expression:
+            return self.later(elements, made)
+
+        braces = Braces(layout, self.book, compile_value)
+        made = Manner(
+            self.scalars(layout),
+            Arrays(self.conjunctions, self.book, layout, compile_value),
+            self.objects(braces),
+        )
+        return made
+
+    def scalars(self, layout: Layout) -> Scalars:
+        return Scalars(self.document, self.book, layout)
+
+    def objects(self, form: Form) -> Objects:
+        scalars = self.scalars(Layout.of(self.options.whitespace))
+        return Objects(self.evaluation, self.book, scalars, form, is_closed=self.options.is_closed)
+
+    def tree(self, manner: Manner | None = None) -> GrammarTree:
+        """The grammar of the document's root in a manner, by default JSON."""
+        self.book.rules["root"] = self.later([self.document.root], manner or self.values)
         while self.waiting:
-            name, elements, sole = self.waiting.popleft()
+            name, elements, sole, manner = self.waiting.popleft()
             try:
-                self.book.rules[name] = self._compiled(name, elements, sole)
+                self.book.rules[name] = self._compiled(name, elements, sole, manner)
             except TooManyStatesError as error:
                 raise SchemaError.of("$", str(error)) from None
             if time.monotonic() - self.started_s > self.options.timeout_s:
@@ -116,47 +156,63 @@ class _Converter:
             raise SchemaError.of("$", "no value satisfies this schema.", "Loosen what excludes everything.")
         return tree
 
-    def later(self, elements: Sequence[Element], sole: Node | None = None) -> Expression:
+    def later(self, elements: Sequence[Element], manner: Manner, sole: Node | None = None) -> Expression:
         """The rule of a conjunction; it is written when its turn comes."""
         distinct = tuple(dict.fromkeys(elements))
         if sole is None and len(distinct) == 1 and isinstance(distinct[0], Node):
             sole = distinct[0]
-        key = (id(sole), *sorted(map(id, distinct)))
+        key = (id(sole), id(manner), *sorted(map(id, distinct)))
         known = self.asked.get(key)
         if known is None:
             known = self.asked[key] = Reference(self.book.new_name("v"))
-            self.kept.append(distinct)
+            self.kept.append((distinct, manner))
             self.book.rules[known.name] = NEVER
-            self.waiting.append((known.name, distinct, sole))
+            self.waiting.append((known.name, distinct, sole, manner))
         return known
 
-    def _compiled(self, name: str, elements: tuple[Element, ...], sole: Node | None) -> Expression:
+    def _compiled(
+        self, name: str, elements: tuple[Element, ...], sole: Node | None, manner: Manner
+    ) -> Expression:
         flat = self.conjunctions.flatten(elements)
         if flat is None:
             return NEVER
         if not self._needs_sole(flat):
             sole = None
-        key = (frozenset(map(id, flat.leaves)), frozenset(map(id, flat.choices)), id(sole))
+        key = (frozenset(map(id, flat.leaves)), frozenset(map(id, flat.choices)), id(sole), id(manner))
         if key in self.compiled:
             return self.compiled[key]
         self.compiled[key] = Reference(name)
-        values = self._constants(flat)
+        values = self._constants(flat, manner)
         if values is not None:
-            return self.scalars.constants(v for v in values if self.evaluation.holds(elements, v))
+            return manner.scalars.constants(v for v in values if self.evaluation.holds(elements, v))
         if not flat.choices:
-            return self._of_leaves(flat.leaves, sole)
+            return self._of_leaves(flat.leaves, sole, manner)
         first, *others = flat.choices
         kept: list[Element] = [self.conjunctions.leaf(leaf) for leaf in flat.leaves]
-        return alternation(self._branch([*kept, *others, *option], sole) for option in first.options)
-
-    def _branch(self, elements: list[Element], sole: Node | None) -> Expression:
-        return self.later(elements, sole)
+        return alternation(self.later([*kept, *others, *option], manner, sole) for option in first.options)
 
     def _needs_sole(self, flat: Flat) -> bool:
         return any("unevaluatedProperties" in self.document.keywords(leaf) for leaf in flat.leaves)
 
-    def _constants(self, flat: Flat) -> list[Any] | None:
+    def is_text_only(self, elements: Sequence[Element], depth: int = 0) -> bool:
+        """Whether the schemas say themselves that only a string can hold."""
+        flat = self.conjunctions.flatten(elements)
+        if flat is None or depth > MAX_CHOICES_DEPTH:
+            return False
+        if self._types(flat.leaves)[0] <= {"string"}:
+            return True
+        values = self._constants(flat, self.values)
+        if values is not None:
+            return all(isinstance(value, str) for value in values)
+        return any(
+            all(self.is_text_only(option, depth + 1) for option in choice.options) for choice in flat.choices
+        )
+
+    def _constants(self, flat: Flat, manner: Manner) -> list[Any] | None:
         """The shortest list of values that some leaf limits the value to; None without one."""
+        if manner.types != frozenset(TYPES):
+            self._refuse_constants(flat)
+            return None
         lists = [
             [keywords["const"]] if "const" in keywords else keywords["enum"]
             for leaf in flat.leaves
@@ -164,39 +220,47 @@ class _Converter:
         ]
         return min(lists, key=len) if lists else None
 
-    def _of_leaves(self, leaves: Sequence[Node], sole: Node | None) -> Expression:
+    def _refuse_constants(self, flat: Flat) -> None:
+        for leaf in flat.leaves:
+            for keyword in ("const", "enum"):
+                if keyword in self.document.keywords(leaf):
+                    note = "the format writes each argument on its own, not a choice of whole objects"
+                    self.document.recorder.refuse(leaf.path, keyword, note)
+
+    def _of_leaves(self, leaves: Sequence[Node], sole: Node | None, manner: Manner) -> Expression:
         types, is_integer = self._types(leaves)
+        types &= manner.types
         is_free = types == set(TYPES) and not is_integer
         if is_free and not self._says_more_than_type(leaves):
-            return self._any_value()
+            return self._any_value(manner)
         excluded = {
             identity(value) for leaf in leaves for value in self.document.keywords(leaf).get("!enum", ())
         }
         options: list[Expression] = []
         for name in TYPES:
             if name in types:
-                options.append(self._of_type(name, leaves, excluded, sole, is_integer=is_integer))
+                options.append(self._of_type(name, leaves, excluded, sole, manner, is_integer=is_integer))
         return alternation(options)
 
     def _says_more_than_type(self, leaves: Sequence[Node]) -> bool:
         return any(self.document.keywords(leaf).keys() - {"type"} for leaf in leaves)
 
-    def _of_type(self, name: str, leaves: Sequence[Node], excluded: set[Any], sole: Node | None, *,
-                 is_integer: bool) -> Expression:  # fmt: skip
+    def _of_type(self, name: str, leaves: Sequence[Node], excluded: set[Any], sole: Node | None,
+                 manner: Manner, *, is_integer: bool) -> Expression:  # fmt: skip
         match name:
             case "null" | "boolean":
                 words: list[bool | None] = [None] if name == "null" else [True, False]
-                return self.scalars.constants(word for word in words if identity(word) not in excluded)
+                return manner.scalars.constants(word for word in words if identity(word) not in excluded)
             case "number":
-                return self.scalars.number(leaves, is_integer=is_integer)
+                return manner.scalars.number(leaves, is_integer=is_integer)
             case "string":
-                return self.scalars.string(leaves)
+                return manner.scalars.string(leaves)
             case "array":
                 self._refuse_excluded(leaves, list, "array")
-                return self.arrays.array(leaves)
+                return manner.arrays.array(leaves)
             case _:
                 self._refuse_excluded(leaves, dict, "object")
-                return self.objects.object(leaves, sole)
+                return manner.objects.object(leaves, sole)
 
     def _refuse_excluded(self, leaves: Sequence[Node], kind: type, name: str) -> None:
         """Arrays and objects can't be left out one by one."""
@@ -219,20 +283,31 @@ class _Converter:
             types &= {"number" if name == "integer" else name for name in names}
         return types, is_integer
 
-    def _any_value(self) -> Expression:
-        """Any JSON value."""
-        if "value" in self.book.rules:
-            return Reference("value")
-        gap, value = self.layout, Reference("value")
-        comma = sequence(Text(","), gap.after_comma)
-        text = self.book.shared("string")
-        self.book.rules["pair"] = sequence(text, Text(":"), gap.after_colon, value)
-        self.book.rules["value"] = alternation([
-            self._bracketed("{", Reference("pair"), comma, "}"), self._bracketed("[", value, comma, "]"),
-            text, self.scalars.number([], is_integer=False), Text("true"), Text("false"), Text("null"),
+    def _any_value(self, manner: Manner) -> Expression:
+        """Any JSON value, in a manner."""
+        known = self.any_values.get(id(manner))
+        if known is not None:
+            return known
+        found = self.any_values[id(manner)] = Reference(self._free_name(f"{manner.name}value"))
+        inner = manner.nested or manner
+        value = found if inner is manner else self._any_value(inner)
+        layout, scalars = inner.scalars.layout, manner.scalars
+        comma = sequence(Text(","), layout.after_comma)
+        pair = self.book.name(
+            sequence(layout.spelling.keys(self.book, None), layout.after_colon, value), "pair"
+        )
+        words: list[bool | None] = [True, False, None]
+        self.book.rules[found.name] = alternation([
+            self._bracketed("{", pair, comma, "}", layout), self._bracketed("[", value, comma, "]", layout),
+            scalars.string([]), scalars.number([], is_integer=False), *map(scalars.constant, words),
         ])  # fmt: skip
-        return value
+        return found
 
-    def _bracketed(self, opening: str, item: Expression, comma: Expression, closing: str) -> Expression:
-        full = sequence(item, Repetition(sequence(comma, item), 0), self.layout.inside, Text(closing))
-        return sequence(Text(opening), self.layout.inside, Alternation((full, Text(closing))))
+    def _free_name(self, name: str) -> str:
+        return self.book.new_name(name) if name in self.book.rules else name
+
+    def _bracketed(
+        self, opening: str, item: Expression, comma: Expression, closing: str, layout: Layout
+    ) -> Expression:
+        full = sequence(item, Repetition(sequence(comma, item), 0), layout.inside, Text(closing))
+        return sequence(Text(opening), layout.inside, Alternation((full, Text(closing))))

@@ -6,6 +6,7 @@ what stands beside a ``$ref``. A reference to another document is refused, never
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
@@ -33,7 +34,10 @@ def _is_count(value: object) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """Whether it is a number of JSON, which has no infinity and no NaN."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _is_schema(value: object) -> bool:
@@ -69,12 +73,22 @@ def _is_dependency_map(value: object) -> bool:
     return isinstance(value, dict) and all(_is_schema(v) or _is_name_list(v) for v in value.values())
 
 
-def _always(value: object) -> bool:
+def _is_finite(value: object) -> bool:
+    """Whether no number in a value is an infinity or NaN, which JSON can't write."""
+    pending = [value]
+    while pending:
+        match pending.pop():
+            case float() as number if not math.isfinite(number):
+                return False
+            case dict() as members:
+                pending += members.values()
+            case list() | tuple() as members:
+                pending += members
     return True
 
 
 KEYWORDS: dict[str, Callable[[object], bool]] = {
-    "type": _is_type, "enum": lambda v: isinstance(v, list), "const": _always,
+    "type": _is_type, "enum": lambda v: isinstance(v, list) and _is_finite(v), "const": _is_finite,
     "minLength": _is_count, "maxLength": _is_count, "pattern": _is_text, "format": _is_text,
     "minimum": _is_number, "maximum": _is_number,
     "exclusiveMinimum": lambda v: _is_number(v) or isinstance(v, bool),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
 from chatwrap.grammar.gbnf import (
@@ -15,6 +15,7 @@ from chatwrap.grammar.gbnf import (
     alternation,
     sequence,
 )
+from chatwrap.grammar.schema.spelling import Json, Spelling
 
 Whitespace = OneOf["flexible", "compact", "spaced"]
 
@@ -26,7 +27,8 @@ WS: Expression = alternation([
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The gap after a colon, after a comma, and inside brackets; none stands before them.
+    """The gap after a colon, after a comma, and inside brackets (none stands before them), and the
+    spelling of strings, keys and words. `nested` is the layout inside arrays and objects, if another.
 
     ``flexible`` takes compact and indented JSON alike, ``compact`` has no gaps, and ``spaced`` is
     what ``json.dumps`` writes: one space after each colon and comma.
@@ -35,6 +37,14 @@ class Layout:
     after_colon: Expression
     after_comma: Expression
     inside: Expression
+    spelling: Spelling = field(default_factory=Json)
+    nested: Layout | None = None
+    sorts_keys: bool = False
+
+    @property
+    def within(self) -> Layout:
+        """The layout of what stands inside arrays and objects."""
+        return self.nested or self
 
     @classmethod
     def of(cls, whitespace: Whitespace) -> Layout:

@@ -1,7 +1,7 @@
 """Objects of a conjunction: which keys may come, in which order, with what values.
 
 The keys of a schema come in its order, as a chain of rules whose size is linear in their number.
-Where few are optional, those may come anywhere between the required ones (`MAX_ORDERED_STATES`).
+Where few are optional, those may come anywhere between the required ones (`members.MAX_ORDERED_STATES`).
 A key that the schema doesn't name comes after those that it does.
 """
 
@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from chatwrap.errors import GrammarError
 from chatwrap.grammar.automaton import ANYTHING, Automaton, TooManyStatesError, of_words, without_words
-from chatwrap.grammar.gbnf import EMPTY, NEVER, Expression, Literal, Reference, alternation, sequence
+from chatwrap.grammar.gbnf import NEVER, Expression, Literal, alternation, sequence
 from chatwrap.grammar.regex import compile_pattern
 from chatwrap.grammar.rules import RuleBook
 from chatwrap.grammar.schema.conjunction import Conjunctions, Element
@@ -20,11 +21,10 @@ from chatwrap.grammar.schema.document import Node
 from chatwrap.grammar.schema.equality import type_of
 from chatwrap.grammar.schema.evaluation import Evaluation, value_schemas
 from chatwrap.grammar.schema.layout import Layout
-from chatwrap.grammar.schema.scalars import Scalars, json_text, length_bounds
+from chatwrap.grammar.schema.members import Frame, Members
+from chatwrap.grammar.schema.scalars import Scalars, length_bounds
 
-Compile = Callable[[Sequence[Element]], Expression]
 MAX_PROPERTIES = 10_000
-MAX_ORDERED_STATES = 24
 MAX_COUNTED_STATES = 4000
 _SHAPING = frozenset(["additionalProperties", "patternProperties", "unevaluatedProperties"])
 
@@ -40,14 +40,62 @@ class _Keys:
     is_open: bool = True
 
 
-class Objects:
-    """Writes objects; `compile_value` gives the rule of a value's schemas."""
+class Form(Protocol):
+    """How objects are written: what is around their members, and each member."""
 
-    def __init__(self, evaluation: Evaluation, book: RuleBook, layout: Layout, scalars: Scalars,
-                 compile_value: Compile, *, is_closed: bool) -> None:  # fmt: skip
-        self.evaluation, self.book, self.layout, self.scalars = evaluation, book, layout, scalars
+    @property
+    def frame(self) -> Frame:
+        """What stands before, between and after the members."""
+
+    @property
+    def sorts_keys(self) -> bool:
+        """Whether keys come sorted, without regard to case."""
+
+    def member(self, name: str, schemas: Sequence[Element]) -> Expression:
+        """The key `name` with a value for which the schemas hold."""
+
+    def other_member(self, names: Automaton | None, schemas: Sequence[Element]) -> Expression:
+        """A key in the automaton (None: any) with such a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Braces:
+    """Keys and values between braces, in one layout; `compile_value` gives the rule of a value."""
+
+    layout: Layout
+    book: RuleBook
+    compile_value: Callable[[Sequence[Element]], Expression]
+
+    @property
+    def sorts_keys(self) -> bool:
+        return self.layout.sorts_keys
+
+    @property
+    def frame(self) -> Frame:
+        inside, closing = self.layout.inside, Literal("}")
+        between = sequence(Literal(","), self.layout.after_comma)
+        return Frame(sequence(Literal("{"), inside), between, sequence(inside, closing), closing)
+
+    def member(self, name: str, schemas: Sequence[Element]) -> Expression:
+        return self._valued(self.layout.spelling.key(name), schemas)
+
+    def other_member(self, names: Automaton | None, schemas: Sequence[Element]) -> Expression:
+        return self._valued(self.layout.spelling.keys(self.book, names), schemas)
+
+    def _valued(self, key: Expression, schemas: Sequence[Element]) -> Expression:
+        if key == NEVER:
+            return NEVER
+        return sequence(key, self.layout.after_colon, self.compile_value(schemas))
+
+
+class Objects:
+    """Writes objects in one form."""
+
+    def __init__(self, evaluation: Evaluation, book: RuleBook, scalars: Scalars, form: Form, *,
+                 is_closed: bool) -> None:  # fmt: skip
+        self.evaluation, self.book, self.scalars, self.form = evaluation, book, scalars, form
         self.conjunctions: Conjunctions = evaluation.conjunctions
-        self.document, self.compile_value, self.is_closed = evaluation.document, compile_value, is_closed
+        self.document, self.is_closed = evaluation.document, is_closed
 
     def object(self, leaves: Sequence[Node], sole: Node | None) -> Expression:
         """A JSON object for which all leaves hold. `sole` is the one schema they all belong to, if any."""
@@ -69,8 +117,7 @@ class Objects:
             self._report_twins(leaves)
         if high is not None and sum(required for _, required in members) > high:
             return NEVER
-        start = _Members(self, members, extra, low, high).start()
-        return sequence(Literal("{"), self.layout.inside, start)
+        return Members(self.book, self.form.frame, members, extra, low, high).written()
 
     def _report_twins(self, leaves: Sequence[Node]) -> None:
         """A grammar can't tell that a key it doesn't know by name comes twice, and counts it twice."""
@@ -98,6 +145,8 @@ class Objects:
                     note = "closed: other properties aren't written"
                     self.document.recorder.add(leaf.path, "additionalProperties", "enforced", note)
         keys.named.update(keys.required)
+        if self.form.sorts_keys:
+            keys.named = dict.fromkeys(sorted(keys.named, key=str.lower))
         return keys
 
     def _add_pattern(self, leaf: Node, pattern: str, keys: _Keys) -> None:
@@ -143,8 +192,7 @@ class Objects:
         )
         if any(isinstance(schema, Node) and schema.raw is False for schema in schemas):
             return NEVER
-        key = Literal(f"{json_text(name)}:")
-        return sequence(key, self.layout.after_colon, self.compile_value(schemas))
+        return self.form.member(name, schemas)
 
     def _extra(self, leaves: Sequence[Node], keys: _Keys, evaluated: Sequence[Node]) -> Expression:
         """A member whose key isn't named, each with the schemas of the patterns that it matches."""
@@ -159,10 +207,7 @@ class Objects:
             schemas = self._values(leaves, keys, evaluated, lambda p, hit=hit: p in hit, None)  # type: ignore[misc]
             if any(isinstance(schema, Node) and schema.raw is False for schema in schemas):
                 continue
-            key = self._key(automaton_or_any, keys)
-            if key != NEVER:
-                value = self.compile_value(schemas)
-                options.append(sequence(key, Literal(":"), self.layout.after_colon, value))
+            options.append(self.form.other_member(self._others(automaton_or_any, keys), schemas))
         return self.book.name(alternation(options), "member")
 
     def _split(self, piece: tuple[Automaton | None, frozenset[str]], pattern: str, automaton: Automaton,
@@ -184,12 +229,11 @@ class Objects:
             found.append((outside, hit))
         return found
 
-    def _key(self, names: Automaton | None, keys: _Keys) -> Expression:
+    def _others(self, names: Automaton | None, keys: _Keys) -> Automaton | None:
+        """The keys among `names` that the schema doesn't name; None for all."""
         if not keys.named:
-            return self.book.shared("string") if names is None else self.book.json_text(names)
-        if names is None:
-            return self.book.json_text(without_words(keys.named))
-        return self.book.json_text(names - of_words(keys.named))
+            return names
+        return without_words(keys.named) if names is None else names - of_words(keys.named)
 
     def _allowed_names(self, keys: _Keys) -> Automaton | None:
         """The keys that ``propertyNames`` allows; None for all."""
@@ -247,88 +291,3 @@ def _finite_words(automaton: Automaton, limit: int = 200) -> list[str] | None:
         if len(word) > 500:
             return None
     return found
-
-
-_State = tuple[int, int, int]
-
-
-class _Members:
-    """The members of one object as rules, one for each state.
-
-    A state is the number of named keys behind it, the set of optional keys already written (0 where
-    their order is fixed), and the number of members written, as far as it matters.
-    """
-
-    def __init__(self, objects: Objects, members: list[tuple[Expression, bool]], extra: Expression,
-                 low: int, high: int | None) -> None:  # fmt: skip
-        self.objects, self.extra, self.low, self.high = objects, extra, low, high
-        self.cap = max(low, high or 0, 1)
-        n_optional = sum(not required for _, required in members)
-        n_required = len(members) - n_optional
-        self.is_free = 0 < n_optional <= 4 and (n_required + 1) << n_optional <= MAX_ORDERED_STATES
-        self.is_free = self.is_free and len(members) > 1 and not low and high is None
-        self.members = (
-            [objects.book.name(m, "member") for m, _ in members] if self.is_free else [m for m, _ in members]
-        )
-        self.required = [is_required for _, is_required in members]
-        self.names: dict[_State, str] = {}
-        self.waiting: list[_State] = []
-
-    def start(self) -> Expression:
-        start = self._state(0, 0, 0)
-        while self.waiting:
-            state = self.waiting.pop()
-            options = self._free_options(*state) if self.is_free else self._ordered_options(*state)
-            self.objects.book.rules[self.names[state]] = alternation(options)
-        return start
-
-    def _state(self, position: int, written: int, n_written: int) -> Expression:
-        key = (position, written, min(n_written, self.cap))
-        if key not in self.names:
-            self.names[key] = self.objects.book.new_name("members")
-            self.objects.book.rules[self.names[key]] = NEVER
-            self.waiting.append(key)
-        return Reference(self.names[key])
-
-    def _gap(self, n_written: int) -> Expression:
-        return sequence(Literal(","), self.objects.layout.after_comma) if n_written else EMPTY
-
-    def _end(self, n_written: int) -> Expression:
-        return sequence(self.objects.layout.inside if n_written else EMPTY, Literal("}"))
-
-    def _ordered_options(self, position: int, written: int, n_written: int) -> list[Expression]:
-        """Write the next named key, or pass it over if it is optional; at the end, extra keys."""
-        may_add = self.high is None or n_written < self.high
-        options: list[Expression] = []
-        if position < len(self.members):
-            if may_add:
-                rest = self._state(position + 1, 0, n_written + 1)
-                options.append(sequence(self._gap(n_written), self.members[position], rest))
-            if not self.required[position]:
-                options.append(self._state(position + 1, 0, n_written))
-            return options
-        if may_add and self.extra != NEVER:
-            options.append(
-                sequence(self._gap(n_written), self.extra, self._state(position, 0, n_written + 1))
-            )
-        if n_written >= self.low:
-            options.append(self._end(n_written))
-        return options
-
-    def _free_options(self, position: int, written: int, n_written: int) -> list[Expression]:
-        """Write the next required key, or any optional one not yet written."""
-        options: list[Expression] = []
-        required = [index for index, is_required in enumerate(self.required) if is_required]
-        optional = [index for index, is_required in enumerate(self.required) if not is_required]
-        if position < len(required):
-            rest = self._state(position + 1, written, 1)
-            options.append(sequence(self._gap(n_written), self.members[required[position]], rest))
-        for bit, index in enumerate(optional):
-            if not written & (1 << bit):
-                rest = self._state(position, written | 1 << bit, 1)
-                options.append(sequence(self._gap(n_written), self.members[index], rest))
-        if position == len(required):
-            if self.extra != NEVER:
-                options.append(sequence(self._gap(n_written), self.extra, self._state(position, written, 1)))
-            options.append(self._end(n_written))
-        return options

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
@@ -19,10 +18,12 @@ from chatwrap.grammar.schema import numbers
 from chatwrap.grammar.schema.document import Document, Node
 from chatwrap.grammar.schema.equality import identity
 from chatwrap.grammar.schema.layout import Layout
+from chatwrap.grammar.schema.spelling import json_text
 
 # Longer bounds cost more rules than they are worth; they are left open and reported.
 MAX_LENGTH = 10_000
 FEW_WORDS = 4
+_TEXT_KEYWORDS = frozenset(["pattern", "format", "minLength", "maxLength"])
 
 
 def length_bounds(
@@ -58,19 +59,28 @@ class Scalars:
         self.document, self.book, self.layout = document, book, layout
 
     def string(self, leaves: Sequence[Node]) -> Expression:
-        """A JSON string for which all leaves hold."""
+        """A string for which all leaves hold."""
         bounds = length_bounds(self.document, leaves, "Length", MAX_LENGTH)
         if bounds is None:
             return NEVER
-        automaton = self._content(leaves)
+        automaton, spelling = self._content(leaves), self.layout.spelling
         if automaton is None:
             if bounds == (0, None):
-                return self.book.shared("string")
-            content = self.book.repeat(self.book.shared("char"), *bounds)
-            return sequence(Literal('"'), content, Literal('"'))
+                return spelling.text(self.book, None)
+            if (sized := spelling.sized(self.book, *bounds)) is not None:
+                return sized
         if bounds != (0, None):
-            automaton = self._cut_to_length(automaton, bounds, leaves)
-        return self.book.json_text(automaton)
+            automaton = self._cut_to_length(automaton or ANYTHING, bounds, leaves)
+        return self._text(automaton, leaves)
+
+    def _text(self, automaton: Automaton | None, leaves: Sequence[Node]) -> Expression:
+        try:
+            return self.layout.spelling.text(self.book, automaton)
+        except TooManyStatesError as error:
+            for leaf in leaves:
+                for keyword in _TEXT_KEYWORDS & self.document.keywords(leaf).keys():
+                    self.document.recorder.refuse(leaf.path, keyword, str(error).rstrip("."))
+            return self.layout.spelling.text(self.book, None)
 
     def content(self, leaves: Sequence[Node]) -> Automaton | None:
         """The texts for which all leaves hold; None if they allow every text."""
@@ -193,8 +203,6 @@ class Scalars:
                 value = keywords.get(keyword)
                 if value is None or isinstance(value, bool):
                     continue
-                if not math.isfinite(value):
-                    continue
                 bound: Fraction = numbers.decimal_of(value)
                 found.append(numbers.bounded(bound, is_lower=side == "inimum", is_strict=strict))
                 if found[-1] is None:
@@ -207,39 +215,33 @@ class Scalars:
         words = [value for value in distinct if isinstance(value, str)]
         options = [self.constant(value) for value in distinct if not isinstance(value, str)]
         if len(words) > FEW_WORDS:
-            options.append(self.book.json_text(of_words(words)))
+            options.append(self.layout.spelling.text(self.book, of_words(words)))
         else:
-            options += [Literal(json_text(word)) for word in words]
-        return alternation(options)
+            options += [self.layout.spelling.word(word) for word in words]
+        return alternation(option for option in options if option != NEVER)
 
-    def constant(self, value: Any) -> Expression:
-        """One value as JSON, white space in arrays and objects left to the layout."""
+    def constant(self, value: Any, layout: Layout | None = None) -> Expression:
+        """One value, white space in arrays and objects left to the layout."""
+        layout = layout or self.layout
+        within, spelling = layout.within, layout.spelling
         if isinstance(value, float) and value.is_integer() and abs(value) < 1e16:
             return alternation([Literal(str(int(value))), Literal(json_text(value))])
         if isinstance(value, dict):
             members = [
-                sequence(Literal(f"{json_text(str(key))}:"), self.layout.after_colon, self.constant(item))
+                sequence(within.spelling.key(str(key)), within.after_colon, self.constant(item, within))
                 for key, item in value.items()
             ]
             return self._enclosed("{", members, "}")
         if isinstance(value, list | tuple):
-            return self._enclosed("[", [self.constant(item) for item in value], "]")
-        return Literal(json_text(value))
+            return self._enclosed("[", [self.constant(item, within) for item in value], "]")
+        return spelling.word(value) if isinstance(value, str) else Literal(spelling.literal(value))
 
     def _enclosed(self, opening: str, parts: list[Expression], closing: str) -> Expression:
         inner: list[Expression] = []
         for part in parts:
-            inner += [Literal(","), self.layout.after_comma, part] if inner else [part]
-        gap = [self.layout.inside] if parts else []
+            inner += [Literal(","), self.layout.within.after_comma, part] if inner else [part]
+        gap = [self.layout.within.inside] if parts else []
         return sequence(Literal(opening), *gap, *inner, *gap, Literal(closing))
-
-
-def json_text(value: Any) -> str:
-    """A value as compact JSON. Lone surrogates, which no UTF-8 text holds, are escaped."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        return json.dumps(value, separators=(",", ":"))
-    return text
 
 
 def text_lengths(automaton: Automaton) -> tuple[int, int | None]:

@@ -71,6 +71,14 @@ ERRORS: dict[str, tuple[Any, str]] = {
         {"type": "string", "minLength": "x"},
         "$.minLength: 'x' isn't a value that minLength can have. Remove it, or pass unsupported=\"relax\".",
     ),
+    "no number of JSON": (
+        {"multipleOf": float("inf"), "minimum": float("-inf"), "const": {"a": [float("inf")]}},
+        "\n".join(
+            f"$.{keyword}: {value} isn't a value that {keyword} can have. "
+            'Remove it, or pass unsupported="relax".'
+            for keyword, value in (("const", "{'a': [inf]}"), ("minimum", "-inf"), ("multipleOf", "inf"))
+        ),
+    ),
     "no schema": ([], "$: a schema is an object or a boolean, not []. Pass a schema."),
     "past the length limit": (
         {"type": "string", "minLength": 20_000},

@@ -1,0 +1,1 @@
+"""Prompt templates: messages with variables, tools, transforms and output parsers."""

@@ -1,0 +1,230 @@
+"""Byte-pair encoding on tiktoken's Rust core, from a vocabulary's own tokens and merges.
+
+tiktoken knows a merge by the bytes it makes, llama.cpp by its two halves; the ids are the same where
+no token can be put together from other halves than its merges name, which holds for vocabularies as they
+are trained. Whoever makes an encoder compares it with llama.cpp's (`SAMPLES`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from os.path import commonprefix
+from typing import Final, TypeAlias
+
+from tiktoken import _tiktoken
+
+from chatwrap.tokens.pretokenizers import PreTokenizer
+
+_MARK: Final = "\u2581"
+_SEVERAL: Final = -1
+
+_Ids: TypeAlias = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BytePairs:
+    """A vocabulary's data: `tokens` by id and `merges`, best first, as the file writes them.
+
+    `plain_texts` are the user-defined tokens by text, which llama.cpp finds before all else.
+    """
+
+    tokens: Sequence[bytes]
+    merges: Sequence[bytes]
+    plain_texts: Mapping[str, int]
+    pre_tokenizer: PreTokenizer
+
+
+class BytePairEncoder:
+    """Text to token ids, special tokens off; about 12 MB/s. Immutable, so threads may share it.
+
+    Making one takes 0.1 to 0.6 s, with the size of the vocabulary.
+    """
+
+    def __init__(self, pairs: BytePairs) -> None:
+        self._marked = pairs.pre_tokenizer.spaces_are_marked
+        ids_of = _marked_ids(pairs) if self._marked else _byte_level_ids(pairs)
+        ranks = {text: rank for rank, text in enumerate(ids_of)}
+        self._ids = [ids[0] if len(ids) == 1 else _SEVERAL for ids in ids_of.values()]
+        self._several = {ranks[text]: ids for text, ids in ids_of.items() if len(ids) != 1}
+        self._core = _tiktoken.CoreBPE(ranks, {}, pairs.pre_tokenizer.pattern)
+        self._plain = _PlainTexts(pairs.plain_texts)
+        self._words = _whole_words(pairs) if pairs.pre_tokenizer.ignores_merges else ()
+
+    def encode(self, text: str) -> list[int] | None:
+        """The ids of `text`, which may hold no lone surrogate.
+
+        None where llama.cpp has to be asked: for thousands of digits or of white space in a row, which
+        Rust's regex engine gives up on, and for a word that is a token though no merges make it.
+        """
+        if _is_tricky(text) or any(word in text for word in self._words):
+            return None
+        try:
+            return [token_id for piece in self._plain.cut(text) for token_id in self._ids_of_piece(piece)]
+        except _GaveUpError:
+            return None
+
+    def _ids_of_piece(self, piece: str | int) -> Sequence[int]:
+        return (piece,) if isinstance(piece, int) else self._run_ids(piece)
+
+    def _run_ids(self, text: str) -> list[int]:
+        if self._marked:
+            text = text.replace(" ", _MARK)
+        known, ranks = self._ids, self._ranks(text)
+        ids = [known[rank] for rank in ranks]
+        if not self._several or _SEVERAL not in ids:
+            return ids
+        return [token_id for rank in ranks for token_id in self._several.get(rank, (known[rank],))]
+
+    def _ranks(self, text: str) -> Sequence[int]:
+        try:
+            return self._core.encode_ordinary(text)
+        except BaseException as panic:
+            if type(panic).__module__ != "pyo3_runtime":
+                raise
+            raise _GaveUpError from panic
+
+
+class _GaveUpError(Exception):
+    """The regex engine's own error, which Rust raises beside all of Python's exceptions."""
+
+
+def _byte_level_ids(pairs: BytePairs) -> dict[bytes, _Ids]:
+    """What each text that merges can make is written with, by its bytes, best first.
+
+    The file writes a byte as one printable character. A text that isn't a token is written by the
+    tokens of its characters, but only of ASCII ones, and a byte without a token not at all: see
+    `llm_tokenizer_bpe_session::tokenize` in llama.cpp's src/llama-vocab.cpp.
+    """
+    id_of = {token: token_id for token_id, token in enumerate(pairs.tokens)}
+    written = dict.fromkeys(chr(code).encode() for code in _BYTE_OF)
+    written.update(dict.fromkeys(merge.replace(b" ", b"", 1) for merge in pairs.merges))
+    ids_of: dict[bytes, _Ids] = {}
+    for spelling in written:
+        token_id = id_of.get(spelling)
+        ids = _ids_of_bytes(spelling, id_of) if token_id is None else (token_id,)
+        ids_of[spelling.decode().translate(_BYTE_OF).encode("latin-1")] = ids
+    return ids_of
+
+
+def _marked_ids(pairs: BytePairs) -> dict[bytes, _Ids]:
+    """The same for tokens written as text, in which bytes have names such as ``<0x0A>``.
+
+    Merges join characters there: what joins a character's bytes comes before all merges.
+    """
+    id_of = {token: token_id for token_id, token in enumerate(pairs.tokens)}
+    texts = dict.fromkeys(_joined(merge) for merge in pairs.merges)
+    characters = {character.encode() for text in texts for character in text.decode()}
+    singles = [bytes([byte]) for byte in range(256)]
+    starts = [character[:n] for n in (2, 3, 4) for character in sorted(characters) if len(character) >= n]
+    ids_of: dict[bytes, _Ids] = {}
+    for text in dict.fromkeys([*singles, *starts, *texts]):
+        token_id = id_of.get(text)
+        named = tuple(id_of[name] for name in map(_byte_name, text) if name in id_of)
+        ids_of[text] = named if token_id is None else (token_id,)
+    return ids_of
+
+
+def _ids_of_bytes(spelling: bytes, id_of: Mapping[bytes, int]) -> _Ids:
+    return tuple(
+        id_of[byte] for byte in (spelling[at : at + 1] for at in range(len(spelling))) if byte in id_of
+    )
+
+
+def _joined(merge: bytes) -> bytes:
+    """What a merge makes; its halves are parted by the first space that isn't its first character."""
+    at = merge.find(b" ", 1)
+    return merge[:at] + merge[at + 1 :]
+
+
+def _byte_name(byte: int) -> bytes:
+    return b"<0x%02X>" % byte
+
+
+def _whole_words(pairs: BytePairs) -> tuple[str, ...]:
+    """Tokens that no merges make but that a word of some text may be as a whole.
+
+    A text is a word if the only piece it is cut into is itself, here a rank of its own.
+    """
+    made = {*map(_joined, pairs.merges), *(chr(code).encode() for code in _BYTE_OF)}
+    spellings = (token.decode("utf-8", "replace") for token in pairs.tokens if token not in made)
+    written = [spelling for spelling in spellings if spelling and set(map(ord, spelling)) <= _BYTE_OF.keys()]
+    texts = dict.fromkeys(spelling.translate(_BYTE_OF).encode("latin-1") for spelling in written)
+    singles = [bytes([byte]) for byte in range(256)]
+    ranks = {text: rank for rank, text in enumerate(dict.fromkeys([*singles, *texts]))}
+    core = _tiktoken.CoreBPE(ranks, {}, pairs.pre_tokenizer.pattern)
+    words = [text.decode() for text in texts if _is_utf8(text)]
+    return tuple(word for word in words if core.encode_ordinary(word) == [ranks[word.encode()]])
+
+
+def _is_utf8(text: bytes) -> bool:
+    return text.decode("utf-8", "ignore").encode() == text
+
+
+class _PlainTexts:
+    """Finds the user-defined tokens of a text in llama.cpp's order: the longest token first, everywhere."""
+
+    def __init__(self, ids: Mapping[str, int]) -> None:
+        longest_first = sorted(ids.items(), key=lambda item: -len(item[0].encode()))
+        self._groups: dict[str, list[tuple[str, int]]] = {}
+        self._order = {text: index for index, (text, _) in enumerate(longest_first)}
+        for text, token_id in longest_first:
+            self._groups.setdefault(text[0], []).append((text, token_id))
+        self._starts = {commonprefix([text for text, _ in group]): group for group in self._groups.values()}
+
+    def cut(self, text: str) -> Sequence[str | int]:
+        """`text` cut at them: texts, and ids."""
+        found = [
+            item
+            for start, group in self._starts.items()
+            if start in text
+            for item in group
+            if item[0] in text
+        ]
+        pieces: list[str | int] = [text]
+        for token_text, token_id in sorted(found, key=lambda item: self._order[item[0]]):
+            pieces = [part for piece in pieces for part in _cut_at(piece, token_text, token_id)]
+        return pieces
+
+
+def _cut_at(piece: str | int, text: str, token_id: int) -> Iterator[str | int]:
+    if isinstance(piece, int):
+        yield piece
+        return
+    for index, part in enumerate(piece.split(text)):
+        if index > 0:
+            yield token_id
+        if part:
+            yield part
+
+
+def _alphabet() -> dict[int, int]:
+    """The byte that each character of GPT-2's alphabet stands for, by code point.
+
+    See bytes_to_unicode in https://github.com/openai/gpt-2/blob/master/src/encoder.py.
+    """
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return dict(zip(printable, printable, strict=True)) | {256 + n: byte for n, byte in enumerate(others)}
+
+
+_BYTE_OF: Final = _alphabet()
+
+_NEAR, _FAR = 250, 50_000
+_NUMERALS: Final = re.compile(r"[^\W_a-zA-Z]{2000}")
+
+
+def _is_tricky(text: str) -> bool:
+    """Whether Rust's regex engine may give up on a text, or take a time that is quadratic in it.
+
+    It gives up after a million steps inside one word, which has no letters then, and it may look through
+    a run of numerals for each of them. Such runs show in a few characters of the text.
+    """
+    if len(text) > 9 * _FAR and " " * 9 in _marked_where(str.isalpha, text[::_FAR]):
+        return True
+    return "x" * 7 in _marked_where(str.isnumeric, text[::_NEAR]) and _NUMERALS.search(text) is not None
+
+
+def _marked_where(holds: Callable[[str], bool], text: str) -> str:
+    return "".join("x" if holds(character) else " " for character in text)
