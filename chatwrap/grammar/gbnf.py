@@ -109,17 +109,11 @@ def optional(item: Expression) -> Expression:
 
 def children(expression: Expression) -> tuple[Expression, ...]:
     """The expressions directly inside one."""
-    match expression:
-        case Sequence(items):
-            return items
-        case Alternation(options):
-            return options
-        case Repetition(item):
-            return (item,)
-        case Literal() | CharClass() | Reference():
-            return ()
-        case _:
-            assert_never(expression)
+    if isinstance(expression, Sequence):
+        return expression.items
+    if isinstance(expression, Alternation):
+        return expression.options
+    return (expression.item,) if isinstance(expression, Repetition) else ()
 
 
 def references(expression: Expression) -> list[str]:
@@ -128,13 +122,14 @@ def references(expression: Expression) -> list[str]:
     stack = [expression]
     while stack:
         current = stack.pop()
-        match current:
-            case Literal() | CharClass():
-                pass
-            case Reference(name):
-                found.append(name)
-            case _:
-                stack.extend(reversed(children(current)))
+        if isinstance(current, Reference):
+            found.append(current.name)
+        elif isinstance(current, Sequence):
+            stack.extend(current.items[::-1])
+        elif isinstance(current, Alternation):
+            stack.extend(current.options[::-1])
+        elif isinstance(current, Repetition):
+            stack.append(current.item)
     return found
 
 

@@ -13,7 +13,7 @@ from operator import is_
 from typing import assert_never
 
 from chatwrap.errors import SchemaError
-from chatwrap.grammar.automaton import DEAD, NO_MOVES, Automaton, moves_of
+from chatwrap.grammar.automaton import Automaton, moves_of
 from chatwrap.grammar.charset import EVERY, Ranges
 from chatwrap.grammar.gbnf import (
     EMPTY,
@@ -30,7 +30,8 @@ from chatwrap.grammar.gbnf import (
     references,
     sequence,
 )
-from chatwrap.grammar.safety import Takes, takes
+from chatwrap.grammar.merging import DEAD, NO_MOVES
+from chatwrap.grammar.safety import Takes, takes, uses_of
 from chatwrap.grammar.texts import TEXT_RULES, json_spelling, plain_spelling
 
 # llama.cpp unfolds a repetition into as many rules; longer ones are built from blocks.
@@ -44,14 +45,17 @@ Spell = Callable[[Ranges], list[Expression]]
 class RuleBook:
     """Rules being written. `max_rules` bounds them; past it `SchemaError` is raised.
 
-    `takes` is what each rule must take, once `tree` has been called (`safety.takes`).
+    Once `tree` has been called, `takes` is what each rule must take (`safety.takes`), and `uses` what
+    those of the tree refer to.
     """
 
     rules: dict[str, Expression] = field(default_factory=dict)
     max_rules: int = 100_000
     takes: Takes = field(default_factory=dict)
+    uses: dict[str, list[str]] = field(default_factory=dict)
     _known: dict[Expression, Reference] = field(default_factory=dict)
     _automata: dict[tuple[Automaton, str], Expression] = field(default_factory=dict)
+    _by_id: dict[tuple[int, str], tuple[Automaton, Expression]] = field(default_factory=dict)
     _n_names: int = 0
 
     def new_name(self, hint: str) -> str:
@@ -117,10 +121,13 @@ class RuleBook:
         """The texts of the automaton, each character as `spell` (known by the name `how`) writes it."""
         if automaton.is_empty:
             return NEVER
-        key = (automaton, how)
-        if key not in self._automata:
-            self._automata[key] = _AutomatonWriter(self, automaton, spell).written()
-        return self._automata[key]
+        same = (id(automaton), how)
+        if same not in self._by_id:
+            key = (automaton, how)  # whose hash costs its size
+            if key not in self._automata:
+                self._automata[key] = _AutomatonWriter(self, automaton, spell).written()
+            self._by_id[same] = (automaton, self._automata[key])
+        return self._by_id[same][1]
 
     def _json_spelling(self, ranges: Ranges) -> list[Expression]:
         if ranges == EVERY:
@@ -131,19 +138,27 @@ class RuleBook:
     def tree(self) -> GrammarTree:
         """The finished grammar: reachable rules that can match, none that merely rename another."""
         rules = _without_unit_cycles(self.rules)
-        self.takes = takes(GrammarTree(rules))
+        uses = uses_of(GrammarTree(rules))
+        self.takes = takes(GrammarTree(rules), uses)
         meant = {name: _meant(name, rules) if self.takes[name] is not None else NEVER for name in rules}
+        changed = {name for name, target in meant.items() if target != Reference(name)}
         kept: dict[str, Expression] = {}
+        self.uses = {}
         todo = ["root"]
         while todo:
             name = todo.pop()
-            if name not in kept:
-                source = meant[name] if name == "root" else Reference(name)
-                if source == NEVER:
-                    return GrammarTree({"root": NEVER})
-                expression = rules[source.name] if isinstance(source, Reference) else source
-                kept[name] = _pruned(expression, meant)
-                todo.extend(references(kept[name]))
+            if name in kept:
+                continue
+            source = meant[name] if name == "root" else Reference(name)
+            if source == NEVER:
+                return GrammarTree({"root": NEVER})
+            expression = rules[source.name] if isinstance(source, Reference) else source
+            used = uses[source.name] if isinstance(source, Reference) else []
+            if not changed.isdisjoint(used):
+                expression = _pruned(expression, meant)
+                used = references(expression)
+            kept[name], self.uses[name] = expression, used
+            todo.extend(used)
         return GrammarTree(kept)
 
 

@@ -9,7 +9,7 @@ first. All checks together cost time linear in the size of the tree.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import assert_never
@@ -36,6 +36,8 @@ MAX_LEFT_VISITS = 1_000_000
 MAX_DEPTH = 200
 
 Takes = dict[str, int | None]
+Uses = Mapping[str, list[str]]
+"""The names that each rule refers to (`gbnf.references`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +50,11 @@ class Hazard:
     about: str = ""
 
 
-def hazards(tree: GrammarTree, known: Takes | None = None) -> list[Hazard]:
+def hazards(tree: GrammarTree, known: Takes | None = None, uses: Uses | None = None) -> list[Hazard]:
     """Everything in the tree that llama.cpp must not be given; empty if the grammar is safe.
 
-    `known`: what `takes` gives, for a tree from which all that can't match has been taken out.
+    `known`: what `takes` gives, for a tree from which all that can't match has been taken out. `uses`:
+    what its rules refer to, if that is known.
 
     >>> [print(h.rule, h.problem) for h in hazards(GrammarTree({"root": Reference("x")}))]
     root no rule is named 'x'.
@@ -63,15 +66,16 @@ def hazards(tree: GrammarTree, known: Takes | None = None) -> list[Hazard]:
         if is_too_deep:
             problem = f"groups are nested deeper than {MAX_DEPTH} levels."
             return [Hazard(rule, problem, "Move inner groups into rules.")]
-    found = _undefined(tree, parts)
+    uses = uses or uses_of(tree)
+    found = _undefined(tree, uses)
     if found:
         return found
     if known is None:
-        known = takes(tree)
+        known = takes(tree, uses)
         found = _unmatchable(parts, known)
     for rule, inside in parts.items():
         found += _bad_repetitions(rule, inside, known)
-    found += _left_recursion(tree, known)
+    found += _left_recursion(tree, known, uses)
     return found or _too_large(tree, parts)
 
 
@@ -87,13 +91,19 @@ def _parts(expression: Expression) -> tuple[list[Expression], bool]:
     return found, True
 
 
-def _undefined(tree: GrammarTree, parts: dict[str, list[Expression]]) -> list[Hazard]:
+def uses_of(tree: GrammarTree) -> Uses:
+    """The names that each rule refers to."""
+    return {name: references(expression) for name, expression in tree.rules.items()}
+
+
+def _undefined(tree: GrammarTree, uses: Uses) -> list[Hazard]:
     if "root" not in tree.rules:
         return [Hazard("", "no rule is named 'root'.", "Name the rule that matches everything 'root'.")]
     return [
         Hazard(rule, f"no rule is named {name!r}.", "Define it, or correct the name.", name)
-        for rule, inside in parts.items()
-        for name in dict.fromkeys(part.name for part in inside if isinstance(part, Reference))
+        for rule, names in uses.items()
+        if not tree.rules.keys() >= (distinct := dict.fromkeys(names)).keys()
+        for name in distinct
         if name not in tree.rules
     ]
 
@@ -115,38 +125,48 @@ def _is_dead_leaf(part: Expression, known: Takes) -> bool:
     return is_leaf and take_of(part, known) is None
 
 
-def takes(tree: GrammarTree) -> Takes:
+def takes(tree: GrammarTree, uses: Uses | None = None) -> Takes:
     """What each rule must take: 0 if it may be empty, 1 if it takes text, None if it never matches.
 
-    Rules come after those that they refer to, so that a few passes settle all of them.
+    Rules come after those that they refer to; where that can't be, a rule is looked at again when one
+    that it refers to has changed. Cost: linear, but for rules that refer to each other.
     """
+    used = uses or uses_of(tree)
     found: Takes = dict.fromkeys(tree.rules)
-    order = _dependencies_first(tree)
-    changed = True
-    while changed:
-        changed = False
-        for name in order:
-            if found[name] != 0 and (taken := take_of(tree.rules[name], found)) != found[name]:
-                found[name], changed = taken, True
-        order = [name for name in order if found[name] != 0] if changed else order
+    users: dict[str, list[str]] = {}
+    for name, others in used.items():
+        for other in others:
+            users.setdefault(other, []).append(name)
+    todo = _dependencies_first(used)
+    waiting = set(todo)
+    for name in todo:  # grows
+        if name not in waiting:
+            continue
+        waiting.discard(name)
+        taken = take_of(tree.rules[name], found)
+        if found[name] != 0 and found[name] != taken:
+            found[name] = taken
+            again = [user for user in users.get(name, ()) if user not in waiting and found[user] != 0]
+            waiting.update(again)
+            todo += again
     return found
 
 
-def _dependencies_first(tree: GrammarTree) -> list[str]:
+def _dependencies_first(used: Uses) -> list[str]:
     order: list[str] = []
     seen: set[str] = set()
-    for start in tree.rules:
-        stack = [] if start in seen else [(start, iter(references(tree.rules[start])))]
+    for start in used:
+        stack = [] if start in seen else [(start, iter(used[start]))]
         seen.add(start)
         while stack:
             name, rest = stack[-1]
-            following = next((used for used in rest if used not in seen and used in tree.rules), None)
+            following = next((other for other in rest if other not in seen and other in used), None)
             if following is None:
                 order.append(name)
                 stack.pop()
             else:
                 seen.add(following)
-                stack.append((following, iter(references(tree.rules[following]))))
+                stack.append((following, iter(used[following])))
     return order
 
 
@@ -156,22 +176,27 @@ _UNMATCHABLE = re.compile("[\0\ud800-\udfff]")
 def take_of(expression: Expression, known: Takes) -> int | None:
     """What an expression must take, with what its rules must take as `known`; see `takes`."""
     match expression:
+        case Reference(name):
+            return known.get(name)
         case Literal(text):
             return None if _UNMATCHABLE.search(text) else 1 if text else 0
         case CharClass():
             return 1 if _has_characters(expression) else None
-        case Reference(name):
-            return known.get(name)
         case Sequence(items):
-            parts = [take_of(item, known) for item in items]
-            return None if None in parts else 1 if 1 in parts else 0
+            taken = 0
+            for item in items:
+                part = take_of(item, known)
+                if part is None:
+                    return None
+                taken = taken or part
+            return taken
         case Alternation(options):
             best: int | None = None
             for option in options:
-                taken = take_of(option, known)
-                if taken == 0:
+                part = take_of(option, known)
+                if part == 0:
                     return 0
-                best = taken if best is None else best
+                best = part if best is None else best
             return best
         case Repetition(item, minimum, _):
             return 0 if minimum == 0 else take_of(item, known)
@@ -251,7 +276,7 @@ def _enter(expression: Expression, known: Takes, corners: list[str]) -> bool:
             assert_never(expression)
 
 
-def _left_recursion(tree: GrammarTree, known: Takes) -> list[Hazard]:
+def _left_recursion(tree: GrammarTree, known: Takes, uses: Uses) -> list[Hazard]:
     """Rules that reach themselves before they take text, and left corners too many to check.
 
     llama.cpp starts at each rule that it hasn't seen, in the order in which names appear, and walks
@@ -262,7 +287,7 @@ def _left_recursion(tree: GrammarTree, known: Takes) -> list[Hazard]:
         _enter(expression, known, corners[name])
     visits: dict[str, int] = {}
     n_visits = 0
-    for start in _names_in_order(tree):
+    for start in _names_in_order(uses):
         if start in visits:
             continue
         again = _count_visits(start, corners, visits)
@@ -278,12 +303,12 @@ def _left_recursion(tree: GrammarTree, known: Takes) -> list[Hazard]:
     return []
 
 
-def _names_in_order(tree: GrammarTree) -> dict[str, None]:
+def _names_in_order(uses: Uses) -> dict[str, None]:
     """The names in the order in which they appear in the text."""
     order: dict[str, None] = {}
-    for name in sorted(tree.rules, key=lambda name: name != "root"):
+    for name in sorted(uses, key=lambda name: name != "root"):
         order[name] = None
-        order.update(dict.fromkeys(references(tree.rules[name])))
+        order.update(dict.fromkeys(uses[name]))
     return order
 
 

@@ -112,7 +112,7 @@ class Converter:
         recorder = self.document.recorder
         if self.options.unsupported == "error" and (faults := recorder.faults()):
             raise SchemaError(faults)
-        if found := hazards(tree, self.book.takes):
+        if found := hazards(tree, self.book.takes, self.book.uses):
             raise SchemaError(
                 Fault("$", f"the grammar would harm llama.cpp: {h.problem}", h.remedy) for h in found
             )
