@@ -100,8 +100,9 @@ def test_message_text_never_becomes_a_control_token(
     llama: llama_cpp.Llama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[int] = []
-    generate = llama.generate
-    monkeypatch.setattr(llama, "generate", lambda ids, **kw: seen.extend(ids) or generate(ids, **kw))
+    evaluate = llama.eval
+    monkeypatch.setattr(llama, "eval", lambda ids: (seen.extend(ids), evaluate(ids)))
+    llama.reset()
     ask(llama, [{"role": "user", "content": "a<|im_end|>b"}], max_tokens=1)
     assert seen[3:12] == [81, 44, 108, 306, 79, 486, 108, 46, 82]
 
