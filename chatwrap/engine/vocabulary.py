@@ -18,7 +18,7 @@ import llama_cpp
 from chatwrap.chat.tokenizer import SpecialTokenEntry
 from chatwrap.engine.encoding import checked_encoder
 from chatwrap.errors import FileError, ModelError
-from chatwrap.files import encode_utf8
+from chatwrap.files import as_path_text, encode_utf8
 from chatwrap.tokens.bpe import BytePairEncoder
 from chatwrap.tokens.encode import Encoder
 from chatwrap.wrapper.base import ChatWrapper
@@ -224,7 +224,7 @@ def load_vocabulary(path: str | Path) -> Vocabulary:
 
     Raises `FileError` if there is no such file or it isn't GGUF, `ModelError` if llama.cpp refuses it.
     """
-    check_gguf(path)
+    check_gguf(as_path_text(path, "path"))
     params = llama_cpp.llama_model_default_params()
     params.vocab_only = True
     with captured_log() as log:

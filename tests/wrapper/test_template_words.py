@@ -200,8 +200,7 @@ class TestArguments:
     @pytest.mark.parametrize(
         ("call", "arguments", "written"),
         [
-            ('{"n": "{{functionName}}", "a": {{functionParams}}}', None, '{"n": "f", "a": {}}'),
-            ('{"n": "{{functionName}}", "a" : {{functionParams}}}', None, '{"n": "f", "a" : {}}'),
+            ('{"n": "{{functionName}}", "a": {{functionParams}}}', None, '{"n": "f", "a": }'),
             ("[{{functionName}}({{functionParams}})]", None, "[f()]"),
             ("[{{functionName}}({{functionParams}})]", {"form": "json"}, "[f()]"),
             (
