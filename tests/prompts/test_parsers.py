@@ -7,6 +7,7 @@ import re
 import time
 import tomllib
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +134,7 @@ def test_streamed_json_only_grows_and_ends_as_if_it_came_at_once(
     *partial, last = JsonOutputParser().parse_output_streaming(pieces)
     assert json.loads(last.content) == value
     values = [json.loads(message.content) for message in partial]
-    for earlier, later in zip(values, [*values[1:], value], strict=True):
+    for earlier, later in pairwise([*values, value]):
         assert grows(earlier, later)
 
 
