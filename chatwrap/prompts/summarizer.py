@@ -97,9 +97,7 @@ def _summary_template(template: str, name: str) -> TemplateText:
         )
     names = [variable.name for variable in read.variables]
     if names != ["summary"]:
-        problem = (
-            f"it reads {', '.join(names) or 'nothing'}." if "summary" not in names else f"it reads {names}."
-        )
+        problem = f"it reads {', '.join(names) or 'nothing'}."
         raise PromptError.of(name, problem, "Put {{summary}} into it, and no other variable.")
     assert isinstance(read, TemplateText)
     return read
