@@ -17,6 +17,7 @@ from chatwrap.prompts.run import run
 CHARACTERS_PER_TOKEN: Final = 4
 _CHUNK_CHARACTERS: Final = 20_000
 _LEAST_CHUNK: Final = 200
+_MAX_SUMMARY_TOKENS: Final = 512
 
 
 def n_tokens_estimated(contents: Iterable[MessageContent]) -> int:
@@ -33,7 +34,8 @@ def n_tokens_estimated(contents: Iterable[MessageContent]) -> int:
 class Summarizer:
     """A model that sums texts up, chunk by chunk where they are long, and the template that shows a summary.
 
-    A chunk that doesn't fit the model's context is halved and tried again. Raises `PromptError` for a
+    A summary has at most 512 tokens. A chunk that doesn't fit the model's context is halved and tried
+    again. Raises `PromptError` for a
     template that doesn't show the ``summary``.
     """
 
@@ -73,7 +75,7 @@ class Summarizer:
     def _asked(self, chunk: str, summary: str) -> str:
         before = f"Summary of what came before:\n{summary}\n\n" if summary else ""
         text = f"{self._instructions}\n\n{before}Text:\n{chunk}"
-        answer = run(self._model, Prompt([Message(text)])).content.strip()
+        answer = run(self._model, Prompt([Message(text)]), max_tokens=_MAX_SUMMARY_TOKENS).content.strip()
         if not answer:
             raise AnswerError("the summary is empty.", "Use another model or other instructions.", text="")
         return answer

@@ -16,7 +16,7 @@ from chatwrap.prompts.summarization import MessageSummarizationTransform
 from chatwrap.prompts.template import PromptTemplate
 from chatwrap.prompts.tools import answer_requests
 
-OPTIONS = {"temperature": 0, "max_tokens": 100}
+OPTIONS = {"temperature": 0, "max_tokens": 60}
 
 
 class Person(BaseModel):
@@ -71,7 +71,7 @@ def test_a_call_can_be_demanded_natively_and_in_words(model: Model) -> None:
 
 
 def test_a_long_message_is_summed_up_by_the_model(model: Model) -> None:
-    text = "The ship left Oslo on Monday, and it came to Bergen three days later. " * 60
+    text = "The ship left Oslo on Monday, and it came to Bergen three days later. " * 12
     transform = MessageSummarizationTransform(model, max_message_size=400)
     (message,) = transform([Message(text)])
     assert message.content.startswith("Summarized message: ") and transform([Message(text)]) == [message]
