@@ -123,6 +123,10 @@ class SchemaError(FaultsError):
     """A JSON Schema can't be read or can't be written as a grammar."""
 
 
+class DotpromptError(FaultsError):
+    """A .prompt file, its template or its input is wrong."""
+
+
 class OptionError(FaultsError):
     """An option has a value that it can't have."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-from chatwrap.errors import FileError, TextEncodingError
+from chatwrap.errors import FileError, OptionError, TextEncodingError
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -16,6 +17,13 @@ def data_path(name: str) -> Path:
     """
     packed = _PACKAGE / "_data" / name
     return packed if packed.exists() else _PACKAGE.parent / name
+
+
+def as_path_text(path: object, name: str) -> str:
+    """A path as text. Raises `OptionError` for what is none; `name` is the argument that has it."""
+    if not isinstance(path, str | os.PathLike):
+        raise OptionError.of(name, f"must be a name or a path, not {path!r}.")
+    return os.fsdecode(path)
 
 
 def read_text(path: str | Path) -> str:

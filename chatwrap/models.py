@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from chatwrap.errors import Fault, FileError, MissingExtraError, ModelsFileError, UnknownNameError
-from chatwrap.files import data_path, read_text
+from chatwrap.files import as_path_text, data_path, read_text
 
 _FIELDS: Final = ("name", "source", "file", "sha256", "licence", "chat format")
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.+-]*")
@@ -88,7 +88,7 @@ def find_model(name_or_path: str | Path) -> Path:
     Raises `UnknownNameError` for an unknown name, `MissingExtraError` if the package with the model or
     huggingface_hub isn't installed, `FileError` if there is no such file or it can't be had.
     """
-    text = os.fspath(name_or_path)
+    text = as_path_text(name_or_path, "model")
     if isinstance(name_or_path, Path) or _is_there(text):
         return Path(text)
     if text.startswith("hf:"):

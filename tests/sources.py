@@ -41,6 +41,7 @@ VOCABULARY_NAMES = (
     "starcoder",
 )
 NODE_LLAMA_CPP = "node-llama-cpp@3.21.1"
+HANDLEBARS = "handlebars@4.7.8"
 
 
 class UnavailableError(Exception):
@@ -73,11 +74,21 @@ def _model_folder() -> Path:
 @cache
 def node_llama_cpp_folder() -> Path:
     """The npm package node-llama-cpp with what it imports, but without any native binary."""
+    return _npm_package(NODE_LLAMA_CPP)
+
+
+@cache
+def handlebars_folder() -> Path:
+    """The npm package handlebars: handlebars.js, which Dotprompt's templates are written for."""
+    return _npm_package(HANDLEBARS)
+
+
+def _npm_package(requirement: str) -> Path:
     for program in ("node", "npm"):
         if shutil.which(program) is None:
             raise UnavailableError(f"{program} isn't installed")
-    folder = _cached(NODE_LLAMA_CPP.replace("@", "-"), _install_node_llama_cpp)
-    return folder / "node_modules" / "node-llama-cpp"
+    folder = _cached(requirement.replace("@", "-"), lambda draft: _install_from_npm(requirement, draft))
+    return folder / "node_modules" / requirement.partition("@")[0]
 
 
 def _cached(name: str, fill: Callable[[Path], None]) -> Path:
@@ -119,9 +130,9 @@ def _target(name: Path, draft: Path) -> Path | None:
     return draft / "templates" / name.name if name.match("models/templates/*.jinja") else None
 
 
-def _install_node_llama_cpp(draft: Path) -> None:
+def _install_from_npm(requirement: str, draft: Path) -> None:
     quiet = ["--ignore-scripts", "--omit=optional", "--no-audit", "--no-fund", "--loglevel=error"]
-    _run(["npm", "install", *quiet, f"--prefix={draft}", NODE_LLAMA_CPP])
+    _run(["npm", "install", *quiet, f"--prefix={draft}", requirement])
 
 
 def _run(command: list[str]) -> None:

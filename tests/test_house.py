@@ -28,6 +28,7 @@ ROOMS: dict[str, set[str]] = {
     "engine": GROUND | {"models", "chat", "wrapper", "grammar", "output", "tokens"},
 }
 ROOMS["prompts"] = GROUND | {"chat", "wrapper", "grammar", "output", "tokens"}
+ROOMS["dotprompt"] = GROUND | {"chat", "wrapper", "grammar", "output", "tokens"}
 FOUR_NEIGHBOURS_AND_BELOW = set(ROOMS)
 ROOMS["__init__"] = FOUR_NEIGHBOURS_AND_BELOW
 ROOMS["cli"] = FOUR_NEIGHBOURS_AND_BELOW | {"__init__"}

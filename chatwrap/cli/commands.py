@@ -16,10 +16,12 @@ UsageError: Final[type[Exception]] = typer.BadParameter.__mro__[1]
 
 COMMANDS: Final[Mapping[str, str]] = {
     "chat": "Talk to a model, or get one answer with -p.",
+    "serve": "Serve a model to OpenAI's clients.",
+    "run": "Answer a .prompt file.",
     "render": "Show the prompt for a history, content told apart.",
     "grammar": "Print the grammar of a JSON Schema or of calls, or check one.",
     "explain": "Show which chat format a model gets, and why.",
-    "lint": "Check a chat template; exits 1 on errors.",
+    "lint": "Check a chat template or a .prompt file; exits 1 on errors.",
     "diff": "Compare the prompts of two formats; exits 1 if any differ.",
     "wrappers": "List the chat formats, or show one.",
     "models": "List the models known by name.",

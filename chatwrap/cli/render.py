@@ -14,6 +14,7 @@ from chatwrap.chat.functions import ChatModelFunctions, as_functions
 from chatwrap.chat.history import ChatHistory, as_history
 from chatwrap.chat.json_text import parse_json
 from chatwrap.chat.openai import functions_from_openai, history_from_openai
+from chatwrap.cli.prompts import is_prompt, opened, read_input, read_tools
 from chatwrap.cli.spans import print_spans, spans_of, triggers_text
 from chatwrap.cli.streams import printable_json
 from chatwrap.errors import HistoryError, OptionError
@@ -21,7 +22,7 @@ from chatwrap.files import decode_utf8, read_text
 from chatwrap.models import default_model, find_model
 from chatwrap.tokens.encode import encode
 from chatwrap.wrapper.base import ChatWrapper, ContextState
-from chatwrap.wrapper.definition import load_chat_wrapper
+from chatwrap.wrapper.chosen import read_chat_wrapper
 from chatwrap.wrapper.jinja import JinjaTemplateChatWrapper
 
 if TYPE_CHECKING:
@@ -32,8 +33,11 @@ _FROM_MODEL: Final = ("auto", "jinja")
 
 def render(
     history: Annotated[
-        str, typer.Argument(help="A JSON file: a history or OpenAI messages; - for stdin.")
+        str, typer.Argument(help="A JSON file: a history or OpenAI messages; - for stdin. Or a .prompt file.")
     ] = "-",
+    variables: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="A .prompt file's variables.")
+    ] = None,
     *,
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="GGUF file or name; only read its vocabulary.")
@@ -43,6 +47,12 @@ def render(
         typer.Option("--format", "-f", help="Format name or file; 'auto', or 'jinja': the file's template."),
     ] = "auto",
     functions: Annotated[Path | None, typer.Option(help="JSON file with functions or OpenAI tools.")] = None,
+    input_file: Annotated[
+        Path | None, typer.Option("--input", help="JSON file with an object of a .prompt file's variables.")
+    ] = None,
+    tools: Annotated[
+        Path | None, typer.Option(help="Python file whose functions are a .prompt file's tools.")
+    ] = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="Print the token ids.")] = False,
     plain: Annotated[
         bool, typer.Option("--plain", help="No colours: one piece of the prompt a line.")
@@ -50,7 +60,12 @@ def render(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show the prompt for a history: control text, special tokens and content told apart."""
-    request = _read_request(history, functions)
+    if is_prompt(history):
+        request, model = _render_prompt(history, variables, input_file, tools, model, show=not as_json)
+    elif variables or input_file or tools:
+        raise OptionError.of("", f"variables, but {history} isn't a .prompt file.", "Leave them out.")
+    else:
+        request = _read_request(history, functions)
     needs_vocabulary = model is not None or tokens or chat_format in _FROM_MODEL
     vocabulary = _vocabulary(default_model().name if model is None else model) if needs_vocabulary else None
     wrapper = _wrapper(chat_format, vocabulary)
@@ -75,6 +90,33 @@ def render(
 class _Request:
     history: ChatHistory
     functions: ChatModelFunctions
+
+
+def _render_prompt(
+    file: str,
+    variables: list[str] | None,
+    input_file: Path | None,
+    tools: Path | None,
+    model: str | None,
+    *,
+    show: bool,
+) -> tuple[_Request, str | None]:
+    """The history that a .prompt file makes, and the model to show it for. Prints the messages if `show`."""
+    from chatwrap.dotprompt.dotprompt import model_name
+
+    dotprompt = opened(file, tools=read_tools(tools))
+    prompt = dotprompt.load_file(file)
+    metadata = prompt.metadata()
+    given = read_input(variables, input_file, metadata, option="input")
+    dotprompt.check(prompt, given)
+    rendered = prompt.render({"input": given})
+    if show:
+        for message in rendered.messages:
+            for part in message.to_json()["content"]:
+                print(f"{message.role}:", printable_json(part))
+    request = dotprompt.request(rendered)
+    named = model_name(metadata) if model is None and metadata.model else model
+    return _Request(request.history, request.functions), named
 
 
 def _read_request(source: str, functions: Path | None) -> _Request:
@@ -126,7 +168,7 @@ def _vocabulary(model: str) -> Vocabulary:
 def _wrapper(chat_format: str, vocabulary: Vocabulary | None) -> ChatWrapper:
     """The format; a template's content is marked even where no token depends on it, to be seen."""
     if vocabulary is None:
-        return load_chat_wrapper(chat_format)
+        return read_chat_wrapper(chat_format)
     from chatwrap.engine.formats import resolved_wrapper
 
     wrapper = resolved_wrapper(chat_format, vocabulary)

@@ -47,7 +47,6 @@ from chatwrap.engine.vocabulary import (
 from chatwrap.errors import ModelError, OptionError, UnknownNameError
 from chatwrap.models import find_model
 from chatwrap.output.stop import StopDetector
-from chatwrap.tokens.encode import encode
 from chatwrap.wrapper.base import ChatWrapper, ContextState
 
 DEFAULT_N_CTX: Final = 8192
@@ -139,7 +138,7 @@ class Model:
 
     def encode(self, text: LlamaText) -> list[int]:
         """The token ids of a text in this model's format; see `chatwrap.tokens.encode`."""
-        return encode(text, self.vocabulary, control_texts=self.chat_wrapper.control_texts)
+        return self.vocabulary.encoder_for(self.chat_wrapper).encode(text)
 
     def generate(
         self,

@@ -97,7 +97,7 @@ class SamplingOptions:
     mirostat_eta: float = 0.1
     seed: int | None = None
     max_tokens: int | None = None
-    stop: str | Sequence[str] = ()
+    stop: str | Sequence[str] | None = ()
     logit_bias: Mapping[int, float] = field(default_factory=dict)
     grammar: Any = None
     logits_processor: Any = None
@@ -125,8 +125,8 @@ class SamplingOptions:
                 yield Fault("logits_processor", f"must be callable, not {processor!r}.")
 
     def _stop_values(self) -> tuple[Any, ...]:
-        if isinstance(self.stop, str):
-            return (self.stop,)
+        if self.stop is None or isinstance(self.stop, str):
+            return () if self.stop is None else (self.stop,)
         return tuple(self.stop) if isinstance(self.stop, Sequence) else (self.stop,)
 
     @property

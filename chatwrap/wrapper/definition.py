@@ -13,7 +13,7 @@ from typing import Any, Final
 from chatwrap.chat.functions import ChatModelFunctions, as_functions
 from chatwrap.chat.history import ChatHistory, as_history
 from chatwrap.errors import DefinitionError, Fault, FaultsError, TemplateError, UnknownNameError
-from chatwrap.files import data_path, read_text
+from chatwrap.files import as_path_text, data_path, read_text
 from chatwrap.wrapper.template import TemplateChatWrapper
 
 _FREE_KINDS: Final[Mapping[str, tuple[type, str]]] = {
@@ -121,7 +121,7 @@ def parse_definition(text: str, *, path: Path, shown: str | None = None) -> Chat
 
 
 def _path_of(name_or_path: str | Path) -> Path:
-    text = os.fspath(name_or_path)
+    text = as_path_text(name_or_path, "chat_wrapper")
     if isinstance(name_or_path, Path) or text.endswith(".toml") or "/" in text or os.sep in text:
         return Path(text)
     names = chat_wrapper_names()

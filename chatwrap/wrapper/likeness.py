@@ -66,8 +66,8 @@ class Comparison:
 
     @property
     def equal(self) -> bool:
-        """Whether the prompts are the same, byte for byte."""
-        return self.both_express and self.prompts[0] == self.prompts[1]
+        """Whether either format has a prompt and they are the same, byte for byte."""
+        return None not in self.texts and self.prompts[0] == self.prompts[1]
 
     @property
     def byte_offset(self) -> int:

@@ -13,16 +13,19 @@ from chatwrap.errors import Fault, HistoryError
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What kinds of things a history holds. `has_text_before_calls`: a call right behind a text."""
+    """What kinds of things a history holds. `has_text_before_calls`: a call right behind a text.
+    `has_parallel_calls`: one right behind another, not in a chunk of its own.
+    """
 
     has_system: bool
     has_calls: bool
     has_text_before_calls: bool
+    has_parallel_calls: bool
 
     @classmethod
     def of(cls, history: ChatHistory) -> Outline:
         """The outline of a history; one pass."""
-        has_system = has_calls = before_calls = False
+        has_system = has_calls = before_calls = parallel = False
         for item in history:
             if isinstance(item, ChatSystemMessage):
                 has_system = True
@@ -32,7 +35,9 @@ class Outline:
                         has_calls = True
                         before = item.response[index - 1] if index else ""
                         before_calls = before_calls or (isinstance(before, str) and bool(before))
-        return cls(has_system, has_calls, before_calls)
+                        beside = isinstance(before, ChatModelFunctionCall)
+                        parallel = parallel or (beside and not part.starts_new_chunk)
+        return cls(has_system, has_calls, before_calls, parallel)
 
 
 def check_losses(history: ChatHistory, tools: Any, prompt: str) -> None:

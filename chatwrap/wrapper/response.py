@@ -20,8 +20,9 @@ class ResponseWriter:
     Calls are collected and written together, so that a format with parallel calls can frame them, unless
     they go `one_by_one`. `text_before_calls` stands between a text and the calls behind it. If results are
     turns of their own, `reopening` is what opens the model's turn again, written once something follows
-    them; else it is None. A turn that doesn't begin with a thought begins with `empty_thought`. `n_calls`
-    counts the calls of the conversation, those of earlier items included, and is given on to `write_calls`.
+    them; else it is None. A turn that doesn't begin with a thought begins with `empty_thought`, but not
+    one before or with calls if it `spares_calls`. `n_calls` counts the calls of the conversation, those
+    of earlier items included, and is given on to `write_calls`.
 
     After `write`, `ended_turn` tells whether the item ends in results that are turns, and `open_end` is
     what has to stand behind the item for the model to go on with a further part.
@@ -33,10 +34,12 @@ class ResponseWriter:
     text_before_calls: LlamaText = field(default_factory=LlamaText)
     reopening: LlamaText | None = None
     empty_thought: LlamaText = field(default_factory=LlamaText)
+    spares_calls: bool = False
     one_by_one: bool = False
     ended_turn: bool = False
     n_calls: int = 0
     open_end: LlamaText = field(default_factory=LlamaText)
+    _n_calls_left: int = 0
     _last: str | None = None
     _written: list[LlamaTextInput] = field(default_factory=list)
     _pending_calls: list[ChatModelFunctionCall] = field(default_factory=list)
@@ -46,6 +49,8 @@ class ResponseWriter:
 
     def write(self, parts: Iterable[ResponsePart]) -> LlamaText:
         """The text of a model item made of `parts`."""
+        parts = tuple(parts)
+        self._n_calls_left = sum(isinstance(part, ChatModelFunctionCall) for part in parts)
         for part in parts:
             match part:
                 case str():
@@ -67,6 +72,7 @@ class ResponseWriter:
 
     def _write_text(self, text: str) -> None:
         if not text:
+            self._remind()
             return
         goes_on = self._last == "text"
         if not goes_on:
@@ -86,6 +92,7 @@ class ResponseWriter:
             self._written.append(self.text_before_calls)
         self._written.append(self.write_calls(tuple(self._pending_calls), self.n_calls))
         self.n_calls += len(self._pending_calls)
+        self._n_calls_left -= len(self._pending_calls)
         self._pending_calls.clear()
         self._called = True
         self.ended_turn = self.reopening is not None
@@ -95,7 +102,7 @@ class ResponseWriter:
         if self.ended_turn and self.reopening is not None:
             self._written.append(self.reopening)
         is_first = self._last is None or self.ended_turn
-        if is_first and kind != "thought":
+        if is_first and kind != "thought" and not (self.spares_calls and self._n_calls_left):
             self._written.append(self.empty_thought)
         elif not is_first and not (self._open and self._open[-1] == kind):
             self._written.append(as_slotted(self.segments.between_parts).fill({}))

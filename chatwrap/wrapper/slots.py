@@ -1,7 +1,7 @@
 """Template strings such as ``"user: {{message}}\\n"``: split at their slots, check, report.
 
 A slot is written ``{{name}}`` or ``<<name>>``, one style a string; angles are there for strings
-kept inside Jinja or Handlebars. Only slot names count, so Llama 2's ``<<SYS>>`` stays text.
+kept inside Jinja or Handlebars. In angles only slot names count, so Llama 2's ``<<SYS>>`` stays text.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def _order_faults(
 def _stranger_faults(
     template: str, pattern: re.Pattern[str], slots: set[Slot], where: str, mark: str
 ) -> list[Fault]:
-    """Slots that belong elsewhere and misspelt ones: they would reach the model as text."""
+    """Slots that belong elsewhere, misspelt and unknown ones: they would reach the model as text."""
     faults = []
     known = {_folded(slot): slot for slot in slots}
     for match in pattern.finditer(template):
@@ -170,6 +170,9 @@ def _stranger_faults(
         elif close := difflib.get_close_matches(_folded(name), known, n=1, cutoff=0.7):
             remedy = f"Did you mean {mark.format(known[close[0]])}?"
             faults.append(Fault(where, f"no slot {match[0]} in {template!r}.", remedy))
+        elif pattern is _BRACES:
+            allowed = ", ".join(mark.format(slot) for slot in sorted(slots))
+            faults.append(Fault(where, f"no slot {match[0]} in {template!r}.", f"Here stand {allowed}."))
     return faults
 
 

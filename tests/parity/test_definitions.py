@@ -235,7 +235,7 @@ CLAIMS = (
         },
         functions=PLAIN_FUNCTIONS,
     ),
-    Claim("granite-3.3", "ibm-granite-granite-3.3-2B-Instruct", {**PLAIN, **MORE, **SPACES}),
+    Claim("granite-3.3", "ibm-granite-granite-3.3-2B-Instruct", {**PLAIN, **MORE, **SPACES}, PLAIN),
     Claim(
         "llama-3.1",
         "meta-llama-Llama-3.1-8B-Instruct",

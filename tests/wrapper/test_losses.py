@@ -13,11 +13,20 @@ CALL = {"type": "functionCall", "name": "f", "params": {}, "result": "r"}
 
 def test_an_outline() -> None:
     plain = as_history([{"type": "user", "text": "a"}])
-    assert Outline.of(plain) == Outline(has_system=False, has_calls=False, has_text_before_calls=False)
+    assert Outline.of(plain) == _outline()
     called = as_history([{"type": "system", "text": "s"}, {"type": "model", "response": [CALL, "x"]}])
-    assert Outline.of(called) == Outline(has_system=True, has_calls=True, has_text_before_calls=False)
+    assert Outline.of(called) == _outline(has_system=True, has_calls=True)
     beside = as_history([{"type": "model", "response": ["x", CALL]}])
-    assert Outline.of(beside) == Outline(has_system=False, has_calls=True, has_text_before_calls=True)
+    assert Outline.of(beside) == _outline(has_calls=True, has_text_before_calls=True)
+    parallel = as_history([{"type": "model", "response": [CALL, CALL]}])
+    assert Outline.of(parallel) == _outline(has_calls=True, has_parallel_calls=True)
+    in_turn = as_history([{"type": "model", "response": [CALL, {**CALL, "startsNewChunk": True}]}])
+    assert Outline.of(in_turn) == _outline(has_calls=True)
+
+
+def _outline(**features: bool) -> Outline:
+    absent = dict.fromkeys(("has_system", "has_calls", "has_text_before_calls", "has_parallel_calls"), False)
+    return Outline(**{**absent, **features})
 
 
 @pytest.mark.parametrize("prompt", ["[a][b][a]", "[a][a][b]", "[ a ]b a", "a\nb\na"])

@@ -318,7 +318,7 @@ def message_texts(history: ChatHistory, *, thoughts: bool) -> list[str]:
 VERBATIM = [
     name
     for name in sorted(WRAPPERS)
-    if name in {"alpaca", "chatml", "gemma", "general", "llama-2", "llama-3", "mistral", "vicuna"}
+    if name in {"alpaca", "chatml", "general", "llama-2", "llama-3", "mistral", "vicuna"}
     or name not in chat_wrapper_names()
 ]
 
