@@ -35,8 +35,7 @@ class Summarizer:
     """A model that sums texts up, chunk by chunk where they are long, and the template that shows a summary.
 
     A summary has at most 512 tokens. A chunk that doesn't fit the model's context is halved and tried
-    again. Raises `PromptError` for a
-    template that doesn't show the ``summary``.
+    again. Raises `PromptError` for a template that doesn't show the ``summary``.
     """
 
     def __init__(self, llm: ModelLike, instructions: str, template: str, name: str) -> None:
