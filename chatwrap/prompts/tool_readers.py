@@ -91,9 +91,12 @@ class PythonToolOutputParser(ToolOutputParser):
         return [self._request(call) for statement in tree.body for call in _calls(statement)]
 
     def parse_partial_text(self, raw_txt: str) -> tuple[str, list[ToolRequest]]:
-        thoughts, calls = self.parse_thoughts_and_calls(raw_txt)
-        requests = self.parse_tool_request_from_str(calls) if thoughts or calls is not raw_txt else []
-        return thoughts, list(_numbered(requests))
+        opening = re.search(r"```|\[", raw_txt)
+        thoughts = raw_txt[: opening.start()].strip() if opening else ""
+        code = _without_fence(raw_txt[opening.start() :]) if opening else ""
+        if not (code.endswith("]") and _python(code, repaired=False)):
+            return thoughts, []
+        return thoughts, list(_numbered(self.parse_tool_request_from_str(code)))
 
     def _request(self, call: ast.Call) -> ToolRequest:
         name = ast.unparse(call.func)
@@ -240,8 +243,8 @@ def _code_starts(text: str) -> list[int]:
     return sorted(places)[:_MAX_STARTS]
 
 
-def _python(code: str) -> ast.Module | None:
-    for end in ("", "]", ")]"):
+def _python(code: str, *, repaired: bool = True) -> ast.Module | None:
+    for end in ("", "]", ")]") if repaired else ("",):
         try:
             return ast.parse(code.removesuffix(";") + end)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
