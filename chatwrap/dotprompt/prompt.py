@@ -133,7 +133,8 @@ class Prompt:
             "messages": [message.to_json() for message in given.messages],
         }
         pieces = self.template.pieces({**defaults, **given.input}, {"metadata": known, **given.context})
-        return RenderedPrompt.model_construct(**fields, messages=to_messages(pieces, given.messages))
+        messages = to_messages(pieces, given.messages)
+        return RenderedPrompt.model_construct(**fields, messages=messages, docs=given.docs)
 
     def __call__(self, data: DataLike | None = None, options: MetadataLike | None = None) -> RenderedPrompt:
         """The same as `render`."""
