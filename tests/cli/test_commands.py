@@ -136,7 +136,7 @@ def test_the_version_is_told(run_here: MainRun) -> None:
     [
         (
             (),
-            ["chat", "render", "grammar", "explain", "lint", "diff", "wrappers", "models", "doctor"],
+            ["chat", "run", "render", "grammar", "explain", "lint", "diff", "wrappers", "models", "doctor"],
         ),
         (
             ("chat",),
@@ -161,7 +161,20 @@ def test_the_version_is_told(run_here: MainRun) -> None:
                 "--help",
             ],
         ),
-        (("render",), ["--model", "--format", "--functions", "--tokens", "--plain", "--json", "--help"]),
+        (
+            ("render",),
+            [
+                "--model",
+                "--format",
+                "--functions",
+                "--input",
+                "--tools",
+                "--tokens",
+                "--plain",
+                "--json",
+                "--help",
+            ],
+        ),
         (("wrappers",), ["--help"]),
         (("models",), ["--help"]),
         (("doctor",), ["--help"]),

@@ -26,7 +26,7 @@ from chatwrap.chat.events import (
 from chatwrap.chat.model import ChatRequest
 from chatwrap.dotprompt.answer import MAX_ROUNDS, sampling_options
 from chatwrap.dotprompt.dotprompt import Dotprompt
-from chatwrap.errors import AnswerError, DotpromptError
+from chatwrap.errors import AnswerError, DotpromptError, Fault, OptionError
 
 
 def text(*pieces: str, end: FinishReason = "stop") -> list[ResponseEvent]:
@@ -330,3 +330,15 @@ def test_a_prompt_of_a_folder_is_run(tmp_path: Path) -> None:
     (tmp_path / "greet.prompt").write_text(SOURCE, encoding="utf-8")
     model = Scripted([text("Hello")])
     assert Dotprompt(tmp_path).run("greet", {"name": "Ada"}, model=model).text == "Hello"
+
+
+def test_an_option_that_the_model_refuses_is_told_by_its_name_in_the_file() -> None:
+    class Refusing(Scripted):
+        def respond(self, request: ChatRequest) -> Generator[ResponseEvent, None, None]:
+            faults = [Fault("max_tokens", "must be more.", "Add some."), Fault("top_k", "is odd.")]
+            raise OptionError(faults)
+
+    dotprompt = Dotprompt(model=Refusing([]))
+    with pytest.raises(DotpromptError) as caught:
+        dotprompt.run(dotprompt.compile("Hi"))
+    assert str(caught.value) == "config.maxOutputTokens: must be more. Add some.\nconfig.topK: is odd."
