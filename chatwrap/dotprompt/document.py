@@ -10,6 +10,7 @@ from pydantic import Field, JsonValue, ValidationError
 
 from chatwrap.dotprompt.front_matter import FrontMatter, Path, read, split
 from chatwrap.dotprompt.handlebars.source import Source
+from chatwrap.dotprompt.handlebars.values import shown
 from chatwrap.dotprompt.request import (
     Document,
     GenerateRequest,
@@ -182,8 +183,7 @@ def _kind_faults(
     for step in path:
         value = value.get(step)
     if value is not None and (not isinstance(value, kinds) or isinstance(value, bool)):
-        shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "..."
-        problem = f"{'.'.join(map(str, path))} must be {wanted}, not {shown}."
+        problem = f"{'.'.join(map(str, path))} must be {wanted}, not {shown(value)}."
         yield _fault(source, front.offsets, path, problem)
 
 

@@ -159,9 +159,42 @@ DATA_FAULTS: list[tuple[Any, str]] = [
     ),
     (
         {"messages": [{"role": "user", "content": [{"txt": 1}]}]},
-        "messages[0].content[0].pending.txt: unknown key, with the value 1. Remove it.",
+        "messages[0].content[0].txt: unknown key, with the value 1. Remove it.",
     ),
 ]
+
+
+DEEP: list[Any] = []
+for _ in range(5000):
+    DEEP = [DEEP]
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "where"),
+    [
+        ({"docs": [{"content": [{"data": DEEP}]}]}, None, "docs[0].content[0].data"),
+        (
+            {"messages": [{"role": "user", "content": "x", "metadata": {"a": DEEP}}]},
+            None,
+            "messages[0].metadata.a",
+        ),
+        ({}, {"config": {"a": DEEP}}, "options.config.a"),
+    ],
+    ids=["docs", "messages", "options"],
+)
+def test_data_that_is_nested_too_deep(data: Any, options: Any, where: str) -> None:
+    with pytest.raises(DotpromptError) as caught:
+        Dotprompt().render("Hi", data, options)
+    assert [fault.where for fault in caught.value.faults] == [where]
+
+
+def test_metadata_that_is_none() -> None:
+    with pytest.raises(DotpromptError) as caught:
+        Dotprompt().compile("Hi", {"config": 1, "modell": "x"})
+    assert str(caught.value) == (
+        "options.config: must be a valid dictionary, not 1.\n"
+        "options.modell: unknown key, with the value 'x'. Remove it."
+    )
 
 
 @pytest.mark.parametrize(("data", "message"), DATA_FAULTS, ids=lambda value: str(value)[:30])
