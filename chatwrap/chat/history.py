@@ -7,7 +7,8 @@ Every function that takes a history takes `HistoryLike`: items, or their JSON fo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from functools import lru_cache
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import (
     AliasChoices,
@@ -148,6 +149,9 @@ ChatHistoryItem: TypeAlias = ChatSystemMessage | ChatUserMessage | ChatModelResp
 ChatHistory: TypeAlias = tuple[ChatHistoryItem, ...]
 HistoryLike: TypeAlias = Sequence[ChatHistoryItem | Mapping[str, Any]]
 
+# Up to this many characters a message is worth keeping for the next time it is read.
+_SHORT: Final = 2000
+_ITEM_TYPES: Final = frozenset({ChatSystemMessage, ChatUserMessage, ChatModelResponse})
 _ITEM: TypeAdapter[ChatHistoryItem] = TypeAdapter(
     Annotated[
         Annotated[ChatSystemMessage, Tag("system")]
@@ -158,11 +162,33 @@ _ITEM: TypeAdapter[ChatHistoryItem] = TypeAdapter(
 )
 
 
+def _said(value: Any) -> ChatHistoryItem | None:
+    """The item that a short plain message stands for, the same object each time; None for any other."""
+    if type(value) is not dict or len(value) != 2:
+        return None
+    kind = value.get("type")
+    text: Any = None
+    if kind == "user" or kind == "system":
+        text = value.get("text")
+    elif kind == "model":
+        parts = value.get("response")
+        text = parts[0] if type(parts) is list and len(parts) == 1 else None
+    return _said_text(kind, text) if type(text) is str and len(text) <= _SHORT else None
+
+
+@lru_cache(maxsize=4096)
+def _said_text(kind: str, text: str) -> ChatHistoryItem:
+    value = {"type": kind, "response": [text]} if kind == "model" else {"type": kind, "text": text}
+    return _ITEM.validate_python(value)
+
+
 def as_history(history: HistoryLike | str, *, where: str = "history") -> ChatHistory:
     """`history` as a tuple of items: items stay, dicts and JSON text are read.
 
     Raises `HistoryError` with every fault found, each with its path.
     """
+    if type(history) is tuple and _ITEM_TYPES.issuperset(map(type, history)):
+        return history
     values = parse_json(history, where=where) if isinstance(history, str) else history
     if isinstance(values, Mapping | str) or not isinstance(values, Iterable):
         raise HistoryError.of(
@@ -173,6 +199,9 @@ def as_history(history: HistoryLike | str, *, where: str = "history") -> ChatHis
     for index, value in enumerate(values):
         if isinstance(value, ChatSystemMessage | ChatUserMessage | ChatModelResponse):
             items.append(value)
+            continue
+        if (said := _said(value)) is not None:
+            items.append(said)
             continue
         try:
             items.append(_ITEM.validate_python(value))

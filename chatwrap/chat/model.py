@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Awaitable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from pydantic import JsonValue
 
@@ -27,8 +27,10 @@ ToolChoice: TypeAlias = Literal["auto", "none", "required"] | NamedFunction
 class ChatRequest:
     """A conversation, and what the model may do about it.
 
-    `response_schema` is a JSON Schema that the answer's text has to be valid by. `options` are the
-    sampling options by the names of `SamplingOptions` (``temperature``, ``max_tokens``, ``stop``, ...).
+    `response_schema` is a JSON Schema that the answer's text has to be valid by. `response_grammar` is
+    GBNF for the answer's text, if there is no schema; models that can't be held to a grammar pass it
+    over. `options` are the sampling options by the names of `SamplingOptions` (``temperature``,
+    ``max_tokens``, ``stop``, ...).
     """
 
     history: ChatHistory
@@ -36,6 +38,7 @@ class ChatRequest:
     tool_choice: ToolChoice = "auto"
     max_parallel_calls: int | None = None
     response_schema: Mapping[str, JsonValue] | bool | None = None
+    response_grammar: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -47,4 +50,24 @@ class ChatModel(Protocol):
 
         What is wrong with the request is raised before the first event.
         """
+        ...
+
+
+Answer_co = TypeVar("Answer_co", covariant=True)
+Stream_co = TypeVar("Stream_co", covariant=True)
+
+
+class Runnable(Protocol[Answer_co, Stream_co]):
+    """What a model can be asked to run: a prompt that makes requests of its own."""
+
+    def run(self, model: ChatModel, **options: Any) -> Answer_co:
+        """The whole answer."""
+        ...
+
+    def run_async(self, model: ChatModel, **options: Any) -> Awaitable[Answer_co]:
+        """The whole answer, without blocking the event loop."""
+        ...
+
+    def stream(self, model: ChatModel, **options: Any) -> Stream_co:
+        """The answer as it comes."""
         ...

@@ -18,13 +18,15 @@ _WORDS: Final = ("auto", "none", "required")
 class RequestedTools:
     """The functions of a request, what the model may do with them, and how calls are answered.
 
-    `is_legacy` where they came as ``functions``, so that the call is given as ``function_call``.
+    `is_legacy` where they came as ``functions``, so that the call is given as ``function_call``;
+    `is_strict` where one of them is ``strict``, so that all of its schema has to be kept.
     """
 
     functions: ChatModelFunctions
     tool_choice: ToolChoice = "auto"
     max_calls: int | None = None
     is_legacy: bool = False
+    is_strict: bool = False
 
 
 def tools_from_openai(arguments: Mapping[str, Any]) -> RequestedTools:
@@ -53,7 +55,12 @@ def tools_from_openai(arguments: Mapping[str, Any]) -> RequestedTools:
     max_calls = _max_calls(arguments.get("parallel_tool_calls"), faults)
     if faults:
         raise OptionError(faults)
-    return RequestedTools(known, choice, 1 if is_legacy else max_calls, is_legacy)
+    is_strict = any(_is_strict(tool) for tool in tools or functions or ())
+    return RequestedTools(known, choice, 1 if is_legacy else max_calls, is_legacy, is_strict)
+
+
+def _is_strict(tool: Mapping[str, Any]) -> bool:
+    return bool(tool.get("strict") or tool.get("function", {}).get("strict"))
 
 
 def _choice(key: str, value: Any, functions: ChatModelFunctions, faults: list[Fault]) -> ToolChoice:

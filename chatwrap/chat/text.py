@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Literal, TypeAlias, get_args, overload
 
 from pydantic import GetCoreSchemaHandler
@@ -94,7 +95,7 @@ class LlamaText:
     join_values = _JoinValues()
 
     def __init__(self, *values: LlamaTextInput) -> None:
-        object.__setattr__(self, "values", _squash(_flatten(values)))
+        object.__setattr__(self, "values", _values_of(values))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"LlamaText is immutable: can't set {name!r}.")
@@ -118,14 +119,14 @@ class LlamaText:
         return self.concat(other)
 
     def __str__(self) -> str:
-        return "".join(map(str, self.values))
+        return "".join([value if isinstance(value, str) else value.value for value in self.values])
 
     def __repr__(self) -> str:
         return f"LlamaText({', '.join(_show(value) for value in self.values)})"
 
     def concat(self, value: LlamaTextInput) -> LlamaText:
         """This text with `value` behind it."""
-        return LlamaText(self, value)
+        return _joined(self, LlamaText(value))
 
     def map_values(self, mapper: Callable[[LlamaTextValue], LlamaTextInput]) -> LlamaText:
         """This text with each value replaced by ``mapper(value)``."""
@@ -232,53 +233,68 @@ def _validated(value: Any) -> LlamaText:
         raise ValueError(str(error)) from None
 
 
-def _flatten(values: Iterable[LlamaTextInput]) -> Iterable[LlamaTextValue]:
-    for value in values:
-        match value:
-            case str() | SpecialTokensText() | SpecialToken():
-                yield value
-            case LlamaText():
-                yield from value.values
-            case bool():
-                yield "true" if value else "false"
-            case int() | float():
-                yield str(value)
-            case Iterable() if not isinstance(value, bytes | dict):
-                yield from _flatten(value)
-            case _:
-                raise HistoryError.of(
-                    "LlamaText",
-                    f"can't hold a {type(value).__name__}: {value!r}.",
-                    "Give strings or LlamaText.",
-                )
-
-
-def _squash(values: Iterable[LlamaTextValue]) -> tuple[LlamaTextValue, ...]:
+def _values_of(values: Sequence[LlamaTextInput]) -> tuple[LlamaTextValue, ...]:
+    """The values flattened, empty texts left out, neighbours of one kind joined."""
+    if len(values) == 1 and type(values[0]) is LlamaText:
+        return values[0].values
+    flat: list[LlamaTextValue] = []
+    _flatten(values, flat)
     squashed: list[LlamaTextValue] = []
-    run: list[str] = []
-    run_kind: type = str
-
-    def close() -> None:
-        if run:
-            text = "".join(run)
-            squashed.append(text if run_kind is str else SpecialTokensText(text))
-            run.clear()
-
-    for value in values:
-        if isinstance(value, SpecialToken):
-            close()
-            squashed.append(value)
-            continue
-        text = value if isinstance(value, str) else value.value
-        if not text:
-            continue
-        kind = str if isinstance(value, str) else SpecialTokensText
-        if kind is not run_kind:
-            close()
-            run_kind = kind
-        run.append(str(text))
-    close()
+    for kind, run in groupby(flat, type):
+        if kind is str:
+            squashed.append("".join(run))  # type: ignore[arg-type]
+        elif kind is SpecialTokensText:
+            first, *others = run
+            squashed.append(SpecialTokensText("".join(map(str, (first, *others)))) if others else first)
+        else:
+            squashed += run
     return tuple(squashed)
+
+
+def _flatten(values: Iterable[LlamaTextInput], flat: list[LlamaTextValue]) -> None:
+    """Puts what texts there are in `values` into `flat`, texts as plain strings."""
+    for value in values:
+        kind = type(value)
+        if kind is LlamaText:
+            flat += value.values  # type: ignore[union-attr]
+        elif kind is SpecialTokensText:
+            if value.value:  # type: ignore[union-attr]
+                flat.append(value)  # type: ignore[arg-type]
+        elif kind is str:
+            if value:
+                flat.append(value)  # type: ignore[arg-type]
+        else:
+            _flatten_rare(value, flat)
+
+
+def _flatten_rare(value: LlamaTextInput, flat: list[LlamaTextValue]) -> None:
+    match value:
+        case str():
+            flat += [str(value)] if value else []
+        case SpecialToken():
+            flat.append(value)
+        case bool():
+            flat.append("true" if value else "false")
+        case int() | float():
+            flat.append(str(value))
+        case Iterable() if not isinstance(value, bytes | dict):
+            _flatten(value, flat)
+        case _:
+            raise HistoryError.of(
+                "LlamaText",
+                f"can't hold a {type(value).__name__}: {value!r}.",
+                "Give strings or LlamaText.",
+            )
+
+
+def _joined(first: LlamaText, second: LlamaText) -> LlamaText:
+    """Both texts in a row; only what meets is looked at."""
+    if not first.values or not second.values:
+        return first if first.values else second
+    met = LlamaText(first.values[-1], second.values[0]).values
+    joined = LlamaText()
+    object.__setattr__(joined, "values", (*first.values[:-1], *met, *second.values[1:]))
+    return joined
 
 
 def _interleave(separator: LlamaTextInput, values: Iterable[LlamaTextInput]) -> LlamaText:

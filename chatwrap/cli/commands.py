@@ -16,6 +16,7 @@ UsageError: Final[type[Exception]] = typer.BadParameter.__mro__[1]
 
 COMMANDS: Final[Mapping[str, str]] = {
     "chat": "Talk to a model, or get one answer with -p.",
+    "serve": "Serve a model to OpenAI's clients.",
     "run": "Answer a .prompt file.",
     "render": "Show the prompt for a history, content told apart.",
     "grammar": "Print the grammar of a JSON Schema or of calls, or check one.",

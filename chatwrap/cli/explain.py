@@ -9,9 +9,10 @@ import typer
 
 from chatwrap.chat.json_text import dump_json
 from chatwrap.cli.streams import printable_json
-from chatwrap.cli.subjects import is_template, open_vocabulary
+from chatwrap.cli.subjects import open_vocabulary
 from chatwrap.errors import DefinitionError
 from chatwrap.files import read_text
+from chatwrap.wrapper.chosen import is_template_file
 from chatwrap.wrapper.jinja import JinjaTemplateChatWrapper
 from chatwrap.wrapper.probe import Capabilities, Feature, Outcome
 from chatwrap.wrapper.resolve import TEMPLATE_KEY, ModelFacts, Resolution, resolve
@@ -53,7 +54,7 @@ def explain(
 
 def _facts(source: str, model: str | None) -> ModelFacts:
     """What there is to go by. A name that leads to no file is looked at as a name."""
-    if is_template(source):
+    if is_template_file(source):
         return ModelFacts({TEMPLATE_KEY: read_text(source)}, open_vocabulary(model), Path(source).name)
     from chatwrap.engine.build import require_llama_cpp
 

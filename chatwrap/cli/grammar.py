@@ -14,7 +14,7 @@ from chatwrap.cli.streams import argument_text
 from chatwrap.errors import Fault, GrammarError, OptionError
 from chatwrap.files import decode_utf8, read_text
 from chatwrap.grammar.grammar import Grammar
-from chatwrap.wrapper.definition import load_chat_wrapper
+from chatwrap.wrapper.chosen import read_chat_wrapper
 
 _CHECK: Final = "check"
 _STDIN: Final = "-"
@@ -78,7 +78,7 @@ def _of_functions(
     if chat_format is None:
         remedy = "`chatwrap wrappers` lists them."
         raise OptionError.of("format", "missing: which format writes the calls?", remedy)
-    settings = load_chat_wrapper(chat_format).settings
+    settings = read_chat_wrapper(chat_format).settings
     return Grammar.from_functions(
         read_functions(file), settings, name=name, unsupported=unsupported, closed=closed
     )

@@ -22,7 +22,7 @@ from chatwrap.files import decode_utf8, read_text
 from chatwrap.models import default_model, find_model
 from chatwrap.tokens.encode import encode
 from chatwrap.wrapper.base import ChatWrapper, ContextState
-from chatwrap.wrapper.definition import load_chat_wrapper
+from chatwrap.wrapper.chosen import read_chat_wrapper
 from chatwrap.wrapper.jinja import JinjaTemplateChatWrapper
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def _vocabulary(model: str) -> Vocabulary:
 def _wrapper(chat_format: str, vocabulary: Vocabulary | None) -> ChatWrapper:
     """The format; a template's content is marked even where no token depends on it, to be seen."""
     if vocabulary is None:
-        return load_chat_wrapper(chat_format)
+        return read_chat_wrapper(chat_format)
     from chatwrap.engine.formats import resolved_wrapper
 
     wrapper = resolved_wrapper(chat_format, vocabulary)

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from chatwrap.errors import FileError
 from chatwrap.files import read_text
 from chatwrap.models import find_model
 from chatwrap.wrapper.base import ChatWrapper
-from chatwrap.wrapper.definition import chat_wrapper_names, load_chat_wrapper
-from chatwrap.wrapper.jinja import JinjaTemplateChatWrapper
+from chatwrap.wrapper.chosen import is_template_file, read_chat_wrapper
+from chatwrap.wrapper.definition import chat_wrapper_names
 from chatwrap.wrapper.resolve import TEMPLATE_KEY, ModelFacts, resolve
 
 if TYPE_CHECKING:
     from chatwrap.engine.vocabulary import Vocabulary
-
-_TEMPLATE_SUFFIXES: Final = (".jinja", ".jinja2", ".j2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +35,6 @@ class Subject:
     vocabulary: Vocabulary | None
 
 
-def is_template(name: str) -> bool:
-    """Whether a name is that of a Jinja file."""
-    return name.endswith(_TEMPLATE_SUFFIXES)
-
-
 def open_vocabulary(model: str | None) -> Vocabulary | None:
     """The vocabulary of a model by file or name, read without its weights; None for None."""
     if model is None:
@@ -60,7 +52,7 @@ def template_source(name: str, vocabulary: Vocabulary | None) -> TemplateSource:
 
     Raises `FileError` if there is no such file or the model's file has no template.
     """
-    if is_template(name):
+    if is_template_file(name):
         return TemplateSource(name, read_text(name), vocabulary)
     own = open_vocabulary(name)
     text = own.metadata.get(TEMPLATE_KEY) if own else None
@@ -74,11 +66,8 @@ def subject(name: str, vocabulary: Vocabulary | None) -> Subject:
 
     A model without a template stands for the format that it would be given.
     """
-    if name in chat_wrapper_names() or name.endswith(".toml"):
-        return Subject(name, load_chat_wrapper(name), vocabulary)
-    if is_template(name):
-        wrapper = JinjaTemplateChatWrapper(read_text(name), tokenizer=vocabulary, name=Path(name).name)
-        return Subject(name, wrapper, vocabulary)
+    if name in chat_wrapper_names() or name.endswith(".toml") or is_template_file(name):
+        return Subject(name, read_chat_wrapper(name, vocabulary), vocabulary)
     own = open_vocabulary(name)
     assert own is not None
     facts = ModelFacts(own.metadata, own, name)

@@ -25,7 +25,7 @@ Logits = npt.NDArray[np.single]
 _CANDIDATE: Final = np.dtype([("id", np.int32), ("logit", np.single), ("p", np.single)])
 
 
-class _Candidates:
+class Candidates:
     """An array of candidate tokens as llama.cpp's samplers take it; they reorder and shorten it."""
 
     def __init__(self, n_tokens: int) -> None:
@@ -83,7 +83,7 @@ class NativeGrammar:
         self, vocabulary: Vocabulary, grammar: Grammar, stand_ins: Mapping[int, int] | None = None
     ) -> None:
         self._free = llama_cpp.llama_sampler_free
-        self._one = _Candidates(1)
+        self._one = Candidates(1)
         self._stand_ins = dict(stand_ins or {})
         self._marks = np.array(list(self._stand_ins), dtype=np.intp)
         self._answering = np.array(list(self._stand_ins.values()), dtype=np.intp)
@@ -103,7 +103,7 @@ class NativeGrammar:
         llama_cpp.llama_sampler_apply(self._sampler, self._one.pointer)
         return self._one.is_any_left
 
-    def mask(self, candidates: _Candidates) -> None:
+    def mask(self, candidates: Candidates) -> None:
         """Gives each candidate that may not come next the logit -inf. Every token is one, in order."""
         if not self._stand_ins:
             llama_cpp.llama_sampler_apply(self._sampler, candidates.pointer)
@@ -142,7 +142,7 @@ class ConstrainedSampler:
         self._grammar = grammar
         self._chain = chain
         self._masks_first = masks_first
-        self._candidates = _Candidates(vocabulary.n_tokens)
+        self._candidates = Candidates(vocabulary.n_tokens)
         self._banned = np.array(sorted(grammar.banned_ids), dtype=np.intp)
 
     def sample(self, logits: Logits) -> int:

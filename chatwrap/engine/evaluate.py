@@ -1,6 +1,7 @@
-"""From prompt ids to sampled ids: `Llama.generate`, made safe against its traps.
+"""From prompt ids to sampled ids, on llama-cpp-python's `Llama`.
 
-Under a grammar the loop is our own, since `Llama.generate` masks the vocabulary for every token.
+The loop is our own: `Llama.generate` compares prompts in Python, id by id, can't be interrupted while it
+evaluates one, and masks the vocabulary for every token under a grammar. Only a draft model needs it.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import llama_cpp
 import numpy as np
@@ -21,6 +22,7 @@ from chatwrap.engine.turns import Turn
 from chatwrap.engine.vocabulary import vocabulary_of
 from chatwrap.errors import ChatwrapError, ModelError, OptionError
 
+TokenIds: TypeAlias = npt.NDArray[np.intc]
 _T = TypeVar("_T")
 
 
@@ -57,12 +59,12 @@ class Evaluator:
 
     def ids(self, prompt_ids: Sequence[int], aborted: Callable[[], bool]) -> Generator[int, None, None]:
         """Sampled ids without end, until `aborted` says so; asked for every batch and every token."""
-        self._evaluate_early_batches(prompt_ids, aborted)
+        ids = np.asarray(prompt_ids, dtype=np.intc)
+        self._evaluate_early_batches(ids, aborted)
         if aborted():
             return
         self._call(self._seed)
-        grammar = self._grammar
-        sampled = self._sampled(prompt_ids) if grammar is None else self._constrained(prompt_ids, grammar)
+        sampled = self._sampled(ids)
         while not aborted():
             yield self._call(partial(next, sampled))
             self._processors.raise_failure()
@@ -81,18 +83,15 @@ class Evaluator:
         with self._turn.evaluating(), _emptied_on_error(self._llama):
             return work()
 
-    def _evaluate_early_batches(self, prompt_ids: Sequence[int], aborted: Callable[[], bool]) -> None:
-        """Evaluates a long prompt up to its last batch, batch by batch, so that it can be aborted.
-
-        `Llama.generate` evaluates the rest; it finds these by its own search for a common prefix.
-        """
+    def _evaluate_early_batches(self, prompt_ids: TokenIds, aborted: Callable[[], bool]) -> None:
+        """Evaluates a long prompt up to its last batch, batch by batch, so that it can be aborted."""
         n_batch = self._llama.n_batch
         n_known = n_common(self._llama.input_ids[: self._llama.n_tokens], prompt_ids)
         if len(prompt_ids) - n_known <= n_batch or aborted():
             return
         n_known = self._call(partial(_rewind, self._llama, n_known))
         while len(prompt_ids) - n_known > n_batch and not aborted():
-            self._call(partial(self._llama.eval, prompt_ids[n_known : n_known + n_batch]))
+            self._call(partial(_eval, self._llama, prompt_ids[n_known : n_known + n_batch]))
             n_known += n_batch
 
     def _seed(self) -> None:
@@ -100,9 +99,23 @@ class Evaluator:
         bits = self._options.seed_bits
         self._llama.set_seed(next_seed(self._llama) if bits is None else bits)
 
-    def _sampled(self, prompt_ids: Sequence[int]) -> Iterator[int]:
+    def _sampled(self, prompt_ids: TokenIds) -> Iterator[int]:
+        if self._grammar is not None:
+            return self._constrained(prompt_ids, self._grammar)
+        return self._freely(prompt_ids) if self._llama.draft_model is None else self._drafted(prompt_ids)
+
+    def _freely(self, prompt_ids: TokenIds) -> Iterator[int]:
+        llama = self._llama
+        sampler = llama._init_sampler(logits_processor=self._processors.as_list(), **self._chain_options)
+        self._evaluate_rest(prompt_ids)
+        while True:
+            token_id: int = sampler.sample(llama._ctx, -1)
+            yield token_id
+            llama.eval([token_id])
+
+    def _drafted(self, prompt_ids: TokenIds) -> Iterator[int]:
         sampled: Iterator[int] = self._llama.generate(
-            prompt_ids, logits_processor=self._processors.as_list(), **self._chain_options
+            prompt_ids.tolist(), logits_processor=self._processors.as_list(), **self._chain_options
         )
         return sampled
 
@@ -124,7 +137,7 @@ class Evaluator:
             "mirostat_eta": options.mirostat_eta,
         }
 
-    def _constrained(self, prompt_ids: Sequence[int], grammar: NativeGrammar) -> Iterator[int]:
+    def _constrained(self, prompt_ids: TokenIds, grammar: NativeGrammar) -> Iterator[int]:
         llama, options = self._llama, self._options
         sampler = ConstrainedSampler(
             vocabulary_of(llama),
@@ -138,14 +151,14 @@ class Evaluator:
             yield token_id
             llama.eval([token_id])
 
-    def _evaluate_rest(self, prompt_ids: Sequence[int]) -> None:
+    def _evaluate_rest(self, prompt_ids: TokenIds) -> None:
         """Evaluates what the context lacks of the prompt; its last token again if the logits are gone."""
         llama = self._llama
         n_known = n_common(llama.input_ids[: llama.n_tokens], prompt_ids)
         if n_known == len(prompt_ids) == llama.n_tokens and not llama._requires_eval:
             return
         n_known = _rewind(llama, min(n_known, len(prompt_ids) - 1))
-        llama.eval(prompt_ids[n_known:])
+        _eval(llama, prompt_ids[n_known:])
 
     def _logits(self) -> Logits:
         """The logits after the last token, with what the caller adds."""
@@ -174,7 +187,7 @@ class _Processors:
     def as_list(self) -> llama_cpp.LogitsProcessorList | None:
         return llama_cpp.LogitsProcessorList([self.apply]) if self._processors else None
 
-    def apply(self, input_ids: npt.NDArray[np.intc], logits: npt.NDArray[np.single]) -> Any:
+    def apply(self, input_ids: TokenIds, logits: npt.NDArray[np.single]) -> Any:
         try:
             for processor in self._processors if self._failure is None else ():
                 logits = processor(input_ids, logits)
@@ -191,7 +204,7 @@ def _bias_processor(biases: dict[int, float]) -> LogitsProcessor:
     token_ids = np.fromiter(biases.keys(), dtype=np.intc)
     values = np.fromiter(biases.values(), dtype=np.single)
 
-    def add_biases(_: npt.NDArray[np.intc], logits: npt.NDArray[np.single]) -> npt.NDArray[np.single]:
+    def add_biases(_: TokenIds, logits: npt.NDArray[np.single]) -> npt.NDArray[np.single]:
         logits[token_ids] += values
         return logits
 
@@ -216,21 +229,27 @@ def logits_of(llama: llama_cpp.Llama) -> Logits:
     return np.ctypeslib.as_array(pointer, shape=(llama.n_vocab(),)).copy()
 
 
-def n_common(known_ids: npt.NDArray[np.intc], token_ids: Sequence[int]) -> int:
-    """How many ids at the start of both are the same."""
+def n_common(known_ids: TokenIds, token_ids: TokenIds) -> int:
+    """How many ids at the start of both are the same. Takes 0.01 ms for 36k."""
     length = min(len(known_ids), len(token_ids))
-    differing = np.flatnonzero(known_ids[:length] != np.asarray(token_ids[:length], dtype=np.intc))
+    differing = np.flatnonzero(known_ids[:length] != token_ids[:length])
     return int(differing[0]) if len(differing) else length
+
+
+def _eval(llama: llama_cpp.Llama, token_ids: TokenIds) -> None:
+    """Evaluates ids behind those that the context holds, in batches."""
+    llama.eval(token_ids.tolist())
 
 
 def _rewind(llama: llama_cpp.Llama, n_known: int) -> int:
     """Takes the context back to its first `n_known` tokens, or to none where the model can't."""
+    if n_known == llama.n_tokens:
+        return n_known
     folded = llama_cpp.llama_model_is_recurrent(llama.model) or llama_cpp.llama_model_is_hybrid(llama.model)
-    if n_known < llama.n_tokens and folded:
+    if folded or not llama._ctx.kv_cache_seq_rm(-1, n_known, -1):
         llama.reset()  # type: ignore[no-untyped-call]
         return 0
-    if n_known < llama.n_tokens:
-        llama._requires_eval = True
+    llama._requires_eval = True
     llama.n_tokens = n_known
     return n_known
 

@@ -17,7 +17,7 @@ from chatwrap.engine.vocabulary import Vocabulary
 from chatwrap.errors import Fault, OptionError
 from chatwrap.tokens.encode import encode
 from chatwrap.wrapper.base import ChatWrapper, ContextState
-from chatwrap.wrapper.definition import load_chat_wrapper
+from chatwrap.wrapper.chosen import is_template_file, read_chat_wrapper
 from chatwrap.wrapper.jinja import JinjaTemplateChatWrapper
 from chatwrap.wrapper.resolve import TEMPLATE_KEY, ModelFacts, resolve
 
@@ -42,9 +42,16 @@ class ModelWrappers:
         return resolved_wrapper("jinja", self._vocabulary) if has_template else self.wrapper
 
 
-def load_wrapper(chat_wrapper: ChatWrapperLike) -> ChatWrapper:
-    """A chat wrapper as it is, or loaded by its name or from its file."""
-    return chat_wrapper if isinstance(chat_wrapper, ChatWrapper) else load_chat_wrapper(chat_wrapper)
+def load_wrapper(chat_wrapper: ChatWrapperLike) -> ChatWrapperLike:
+    """A chat wrapper as it is, or loaded by its name or from its file.
+
+    The name of a Jinja file stays one, since what the template writes depends on the vocabulary; it is
+    only checked. Raises what `read_chat_wrapper` does.
+    """
+    if isinstance(chat_wrapper, ChatWrapper):
+        return chat_wrapper
+    loaded = read_chat_wrapper(chat_wrapper)
+    return chat_wrapper if is_template_file(chat_wrapper) else loaded
 
 
 def resolved_wrapper(chat_wrapper: ChatWrapperLike, vocabulary: Vocabulary) -> ChatWrapper:

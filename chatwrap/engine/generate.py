@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeAlias
@@ -18,7 +18,7 @@ from chatwrap.engine.context import Shortening
 from chatwrap.engine.evaluate import Evaluator, context_size
 from chatwrap.engine.logprobs import LogprobRecorder, TokenLogprob
 from chatwrap.engine.reading import OutputReader, RawText, StartFilter
-from chatwrap.engine.record import AnswerRecord
+from chatwrap.engine.record import AnswerRecord, CallEdges
 from chatwrap.engine.response_format import ResponseFormat
 from chatwrap.engine.sampling import SamplingOptions
 from chatwrap.engine.turns import turns_of
@@ -82,17 +82,20 @@ class GenerationResult:
 class AnswerPlan:
     """What an answer may be, how it is read, and what ends it besides its stops.
 
-    `constraint` is a grammar of all of it. `reader` makes events of the output; `ignore_start_text` is
-    dropped from its start if it stands there. `opened` is the segment that the prompt has opened,
-    `opening` its mark. An answer has at most `max_calls` function calls. After `thought_budget` tokens
-    of thoughts the open one is closed by `thought_end_ids`.
+    `constraint` is a grammar of all of it. `reader` makes events of the output, in which the user-defined
+    tokens `markers` are special; `ignore_start_text` is dropped from its start if it stands there.
+    `opened` is the segment that the prompt has opened, `opening` its mark. An answer has at most
+    `max_calls` function calls, and `call_edges` tell where the text of each begins and ends. After
+    `thought_budget` tokens of thoughts the open one is closed by `thought_end_ids`.
     """
 
     reader: OutputReader
+    markers: Collection[str] = ()
     constraint: TokenConstraint | None = None
     ignore_start_text: str = ""
     opened: SegmentType | None = None
     opening: LlamaText | None = None
+    call_edges: CallEdges = field(default_factory=CallEdges)
     max_calls: int | None = None
     thought_budget: int | None = None
     thought_end_ids: tuple[int, ...] = ()
@@ -136,9 +139,9 @@ class Generation(Iterator[Chunk]):
         self._evaluator = Evaluator(llama, options, self._turn, constraint=plan.constraint)
         self.prompt_ids = tuple(prompt_ids)
         self._n_most = _room(self.prompt_ids, llama, options)
-        self._pieces = AnswerPieces(detector, vocabulary)
+        self._pieces = AnswerPieces(detector, vocabulary, plan.markers)
         self._start = StartFilter(plan.ignore_start_text)
-        self._record = AnswerRecord(opening=plan.opening, max_calls=plan.max_calls)
+        self._record = AnswerRecord(plan.call_edges, opening=plan.opening, max_calls=plan.max_calls)
         self._budget = plan.thought_budget
         self._aborted = _AbortCheck(abort)
         self._texts: list[str] = []
@@ -288,10 +291,10 @@ class Generation(Iterator[Chunk]):
         return Stop("function_call", "") if self._record.is_over else self._pieces.stop
 
     def _read_output(self) -> LlamaText:
-        """The output as far as it counts: not what came behind the last call."""
+        """The output as far as it counts: nothing behind the last call, and no call that was cut off."""
         raw = RawText()
         raw.write(self._output)
-        return raw.take(self._start.n_dropped + self._record.n_characters)
+        return raw.take(self._start.n_dropped + self._record.n_kept)
 
 
 def _room(prompt_ids: Sequence[int], llama: llama_cpp.Llama, options: SamplingOptions) -> int:

@@ -66,9 +66,9 @@ class TokenMarks:
     def _available(self) -> Iterator[tuple[str, int]]:
         """The reserved characters that are tokens of their own, with their ids."""
         for character in _STAND_INS:
-            token_id = self._vocabulary.tokenize(character)[-1]
-            if self._vocabulary.piece(token_id) == character.encode():
-                yield character, token_id
+            found = self._vocabulary.tokenize(character)[-1:]
+            if found and self._vocabulary.piece(found[0]) == character.encode():
+                yield character, found[0]
 
 
 def _is_marker(entry: SpecialTokenEntry) -> bool:

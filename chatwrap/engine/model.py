@@ -15,7 +15,7 @@ import llama_cpp
 from chatwrap.chat.events import ResponseEnd, ResponseEvent
 from chatwrap.chat.functions import FunctionsLike
 from chatwrap.chat.history import ChatHistory, HistoryLike, as_history
-from chatwrap.chat.model import ChatRequest
+from chatwrap.chat.model import Answer_co, ChatRequest, Runnable, Stream_co
 from chatwrap.chat.text import LlamaText
 from chatwrap.engine.context import ContextStrategyLike
 from chatwrap.engine.evaluate import check_open, context_size
@@ -47,7 +47,6 @@ from chatwrap.engine.vocabulary import (
 from chatwrap.errors import ModelError, OptionError, UnknownNameError
 from chatwrap.models import find_model
 from chatwrap.output.stop import StopDetector
-from chatwrap.tokens.encode import encode
 from chatwrap.wrapper.base import ChatWrapper, ContextState
 
 DEFAULT_N_CTX: Final = 8192
@@ -139,7 +138,7 @@ class Model:
 
     def encode(self, text: LlamaText) -> list[int]:
         """The token ids of a text in this model's format; see `chatwrap.tokens.encode`."""
-        return encode(text, self.vocabulary, control_texts=self.chat_wrapper.control_texts)
+        return self.vocabulary.encoder_for(self.chat_wrapper).encode(text)
 
     def generate(
         self,
@@ -199,6 +198,21 @@ class Model:
         for _ in generation:
             pass
         return generation.result
+
+    def run(self, prompt: Runnable[Answer_co, Any], **options: Any) -> Answer_co:
+        """This model's whole answer to a prompt, as the prompt's output parsers read it.
+
+        `options` are sampling options, which win over the prompt's own, and ``tool_choice``.
+        """
+        return prompt.run(self, **options)
+
+    async def run_async(self, prompt: Runnable[Answer_co, Any], **options: Any) -> Answer_co:
+        """As `run`, on a worker thread."""
+        return await prompt.run_async(self, **options)
+
+    def stream(self, prompt: Runnable[Any, Stream_co], **options: Any) -> Stream_co:
+        """As `run`, piece by piece."""
+        return prompt.stream(self, **options)
 
     def respond(self, request: ChatRequest) -> Generator[ResponseEvent, None, None]:
         """The events of the answer to a request, `ResponseEnd` last; makes this a `ChatModel`.

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import replace
+from typing import Final
 
 from chatwrap.chat.history import SegmentType
 from chatwrap.chat.slotted import as_slotted
-from chatwrap.chat.syntax import ChatWrapperSettings
+from chatwrap.chat.syntax import (
+    ChatWrapperSettings,
+    FunctionCallSyntax,
+    FunctionResultSyntax,
+    FunctionsSyntax,
+)
 from chatwrap.chat.text import LlamaText, SpecialToken
 from chatwrap.engine.calls import CallConstraint, TokenConstraint
 from chatwrap.engine.formats import RequestFormat
 from chatwrap.engine.generate import AnswerPlan
 from chatwrap.engine.prompt import Prompt
 from chatwrap.engine.reading import OutputReader, PlainReader
+from chatwrap.engine.record import CallEdges
 from chatwrap.engine.replay import continuation_ids
 from chatwrap.engine.request import AnswerRequest
 from chatwrap.engine.vocabulary import Vocabulary
 from chatwrap.errors import OptionError
+from chatwrap.output.opened import opened_segment
+from chatwrap.output.parser import OutputParser
+from chatwrap.tokens.special import special_tokens_of
+
+_NO_CALLS: Final = FunctionsSyntax(
+    call=FunctionCallSyntax(prefix="", params_prefix="", suffix="", optional_prefix_space=False),
+    result=FunctionResultSyntax(prefix="", suffix=""),
+)
 
 
 def answer_plan(
@@ -30,16 +46,19 @@ def answer_plan(
     `CallConstraint.compiled` does.
     """
     settings, vocabulary = form.settings, form.vocabulary
-    opened: SegmentType | None = None
+    markers = special_tokens_of(vocabulary).markers_in(form.wrapper.control_texts)
+    opened = opened_segment(prompt.state.context_text, settings)
     syntax = settings.segments.of(opened) if opened else None
     budget = request.thought_budget if settings.segments.thought else None
     stops = prompt.state.stop_generation_triggers
     return AnswerPlan(
-        reader=_reader(request, settings, vocabulary, opened),
+        reader=_reader(request, settings, vocabulary, markers, opened),
+        markers=markers,
         constraint=_constraint(request, settings, vocabulary, opened, stops),
         ignore_start_text=prompt.state.ignore_start_text,
         opened=opened,
         opening=as_slotted(syntax.prefix).fill({}) if syntax else None,
+        call_edges=CallEdges.of(settings.functions),
         max_calls=request.max_parallel_function_calls,
         thought_budget=budget,
         thought_end_ids=() if budget is None else _thought_end_ids(settings, form.encode),
@@ -52,9 +71,21 @@ def _reader(
     request: AnswerRequest,
     settings: ChatWrapperSettings,
     vocabulary: Vocabulary,
+    markers: Collection[str],
     opened: SegmentType | None,
 ) -> OutputReader:
-    return PlainReader(vocabulary)
+    """What makes events of the answer: where no function may be called, none of it is a call."""
+    segments = settings.segments
+    has_segments = segments.thought or segments.comment or segments.text
+    if not request.offered and not has_segments:
+        return PlainReader()
+    control_tokens = (entry.text for entry in vocabulary.special_tokens.values() if not entry.user_defined)
+    return OutputParser(
+        settings if request.offered else replace(settings, functions=_NO_CALLS),
+        functions=request.offered,
+        special_tokens=[*filter(None, control_tokens), *markers],
+        opened=opened,
+    )
 
 
 def _constraint(

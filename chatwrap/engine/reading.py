@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Sequence
+from typing import Protocol, Self
 
 from chatwrap.chat.events import ParserEvent, TextEvent
-from chatwrap.chat.text import LlamaText, SpecialTokensText
-from chatwrap.chat.tokenizer import Tokenizer
+from chatwrap.chat.text import LlamaText, SpecialToken, SpecialTokensText
 from chatwrap.output.pieces import Piece
 
 
@@ -24,18 +23,11 @@ class OutputReader(Protocol):
 
 
 class PlainReader:
-    """Takes all for text: control tokens say nothing in it, user-defined ones are what they spell."""
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._spelled: Collection[str] = {
-            entry.text for entry in tokenizer.special_tokens.values() if entry.user_defined
-        }
+    """Takes all text for the answer's; special tokens say nothing in it."""
 
     def feed(self, chunk: Sequence[Piece]) -> list[ParserEvent]:
         raw = "".join(map(str, chunk))
-        shown = "".join(
-            str(piece) for piece in chunk if isinstance(piece, str) or piece.value in self._spelled
-        )
+        shown = "".join(piece for piece in chunk if isinstance(piece, str))
         return [TextEvent(shown, raw)] if raw else []
 
     def flush(self, *, stopped_by: str = "") -> list[ParserEvent]:
@@ -84,8 +76,20 @@ class RawText:
         self._first = 0
         self._offset = 0
 
+    @classmethod
+    def of(cls, text: LlamaText) -> Self:
+        """The pieces that a text without roles is made of."""
+        raw = cls()
+        raw.write(value for value in text.values if not isinstance(value, SpecialToken))
+        return raw
+
     def write(self, pieces: Iterable[Piece]) -> None:
         self._pieces += pieces
+
+    def cut(self, start: int, end: int) -> LlamaText:
+        """What stands from character `start` up to `end`, counted from here."""
+        self.take(start)
+        return self.take(end - start)
 
     def take(self, n_characters: int) -> LlamaText:
         """The next `n_characters`, control text as such; fewer if there aren't so many."""

@@ -12,6 +12,7 @@ from chatwrap.engine.context import ContextStrategy, ContextStrategyLike, as_str
 from chatwrap.engine.response_format import ResponseFormat, ResponseFormatLike
 from chatwrap.engine.sampling import NumberRange, SamplingOptions, sampling_options
 from chatwrap.errors import Fault, OptionError, UnknownNameError
+from chatwrap.grammar.grammar import Grammar
 
 ToolChoiceLike: TypeAlias = ToolChoice | str
 """``"auto"``, ``"none"``, ``"required"``, a `NamedFunction`, or a function's name."""
@@ -92,13 +93,15 @@ class AnswerRequest:
 
     @classmethod
     def of_chat_request(cls, request: ChatRequest) -> Self:
-        """What a `ChatRequest` asks for."""
-        schema = request.response_schema
+        """What a `ChatRequest` asks for. Whoever asks reads the answer, cut short or not."""
+        schema, text = request.response_schema, request.response_grammar
+        grammar = None if text is None else Grammar.from_gbnf(text, name="response_grammar")
         return cls.of(
             functions=request.functions,
             tool_choice=request.tool_choice,
             max_parallel_function_calls=request.max_parallel_calls,
-            response_format=dict(schema) if isinstance(schema, dict) else schema,
+            response_format=grammar if schema is None else schema,
+            validates=False,
             **request.options,
         )
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar, overload
 
+from chatwrap.chat.events import TextEvent
 from chatwrap.chat.history import (
     ChatHistory,
     ChatUserMessage,
@@ -19,26 +21,19 @@ from chatwrap.chat.history import (
 from chatwrap.chat.json_text import dump_json
 from chatwrap.chat.text import LlamaText
 from chatwrap.engine.context import ContextStrategyLike, as_strategy
-from chatwrap.engine.generate import Abort, Generation, GenerationResult, is_aborted
+from chatwrap.engine.generate import Abort, GenerationResult, is_aborted
+from chatwrap.engine.handlers import HandlerRunner, check_handlers
 from chatwrap.engine.model import Model
 from chatwrap.engine.replay import Replay
 from chatwrap.engine.request import AnswerRequest
 from chatwrap.engine.response_format import ResponseFormatLike
+from chatwrap.engine.sampling import NumberRange
+from chatwrap.engine.turn import DEFAULT_MAX_ROUNDS, OnFunctionCall, Shortened, Turn, TurnEvent
 from chatwrap.errors import HistoryError, OptionError
 from chatwrap.files import read_text, write_text
 
 _T = TypeVar("_T")
 _END: Final = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Turn:
-    """An answer under way: what it answers, and the history it goes on from."""
-
-    base: ChatHistory
-    message: ChatUserMessage
-    prompt_text: LlamaText
-    generation: Generation
 
 
 class ChatSession:
@@ -68,6 +63,7 @@ class ChatSession:
         self._initial = _initial_history(model, system_prompt) if history is None else as_history(history)
         self._history = self._initial
         self._replay: Replay | None = None
+        self._shortened: Shortened | None = None
         self._last_result: GenerationResult | None = None
         self._lock = threading.RLock()
 
@@ -105,7 +101,7 @@ class ChatSession:
     @overload
     def prompt(self, text: str, *, response_format: ResponseFormatLike, **options: Any) -> Any: ...
     def prompt(self, text: str, *, response_format: ResponseFormatLike | None = None, **options: Any) -> Any:
-        """The model's answer to `text`; takes what `stream` takes.
+        """The model's answer to `text`; takes what `events` takes.
 
         With a `response_format` it is the validated value: an object of the type, or a JSON value.
         Raises `AnswerError` then for an answer that was cut short.
@@ -116,12 +112,20 @@ class ChatSession:
             return answer if response_format is None else turn.generation.result.value
 
     def stream(self, text: str, **options: Any) -> Generator[str, None, None]:
-        """The model's answer to `text`, piece by piece as it is certain.
-
-        Takes what `Model.generate` takes behind the history and raises what is wrong with it at once;
-        see `Generation` for what may be raised later.
-        """
+        """The text of the model's answer to `text`, piece by piece as it is certain; as `events`."""
         return self._pieces(self._turn(text, **options))
+
+    def events(self, text: str, **options: Any) -> Generator[TurnEvent, None, None]:
+        """All that happens while `text` is answered: texts, thoughts, function calls, and their outcomes.
+
+        Takes what `Model.generate` takes behind the history, and raises what is wrong with it at once;
+        see `Generation` for what may be raised later. With `functions` (callables, or a mapping with
+        handlers) the model's calls are run, side by side, and it goes on with their results, at most
+        `max_rounds` times; after that it has to answer. `on_function_call` is called with each
+        `FunctionCallOutcome`. A handler that fails, or takes more than `handler_timeout_s` seconds, gives
+        the model an error to read.
+        """
+        return self._events(self._turn(text, **options))
 
     def stream_values(
         self, text: str, *, response_format: ResponseFormatLike, **options: Any
@@ -129,18 +133,40 @@ class ChatSession:
         """The answer in a response format, as far as it has come, each time that has changed.
 
         The last value is the validated one, those before are plain JSON values, not validated; see
-        `ResponseFormat.partial_value`. Takes what `stream` takes.
+        `ResponseFormat.partial_value`. Takes what `events` takes.
         """
         return self._values(self._turn(text, response_format=response_format, **options))
 
-    def _turn(self, text: str, *, abort: Abort | None = None, **options: Any) -> _Turn:
+    def _turn(
+        self,
+        text: str,
+        *,
+        abort: Abort | None = None,
+        on_function_call: OnFunctionCall | None = None,
+        max_rounds: int = DEFAULT_MAX_ROUNDS,
+        handler_timeout_s: float | None = None,
+        handler_loop: asyncio.AbstractEventLoop | None = None,
+        **options: Any,
+    ) -> Turn:
+        _check_limits(max_rounds, handler_timeout_s)
         request = AnswerRequest.of(**{"context_strategy": self._strategy, **options})
-        base, message = self._history, ChatUserMessage(text=text)
-        prompt = self.model.prompt((*base, message), request, replay=self._replay)
-        generation = self.model.answer(prompt, request, abort=abort)
-        return _Turn(base, message, prompt.state.context_text, generation)
+        check_handlers(request.offered)
+        turn = Turn(
+            self.model,
+            self._history,
+            ChatUserMessage(text=text),
+            request if max_rounds else replace(request, tool_choice="none"),
+            HandlerRunner(request.functions, handler_timeout_s, handler_loop),
+            self._replay,
+            self._shortened,
+            on_function_call,
+            max_rounds,
+            abort,
+        )
+        turn.begin()
+        return turn
 
-    def _values(self, turn: _Turn) -> Generator[Any, None, None]:
+    def _values(self, turn: Turn) -> Generator[Any, None, None]:
         last: Any = None
         for _ in self._pieces(turn):
             value = turn.generation.partial_value
@@ -149,13 +175,17 @@ class ChatSession:
             last = value
         yield turn.generation.result.value
 
-    def _pieces(self, turn: _Turn) -> Generator[str, None, None]:
+    def _pieces(self, turn: Turn) -> Generator[str, None, None]:
+        with closing(self._events(turn)) as events:
+            for event in events:
+                if isinstance(event, TextEvent) and event.text:
+                    yield event.text
+
+    def _events(self, turn: Turn) -> Generator[TurnEvent, None, None]:
         try:
-            for chunk in turn.generation:
-                if chunk.text:
-                    yield chunk.text
+            with closing(turn.events()) as events:
+                yield from events
         except (GeneratorExit, KeyboardInterrupt):
-            turn.generation.close()
             if self._history is turn.base:
                 self._remember(turn)
             raise
@@ -164,18 +194,20 @@ class ChatSession:
             raise HistoryError.of("history", "changed while a prompt was being answered.", remedy)
         self._remember(turn)
 
-    def _remember(self, turn: _Turn) -> None:
-        result = self._last_result = turn.generation.result
-        if result.finish_reason == "abort" and not result.response.response:
+    def _remember(self, turn: Turn) -> None:
+        if turn.results:
+            self._last_result = turn.results[-1]
+        if turn.is_empty and turn.generation.result.finish_reason == "abort":
             return
-        self._history = (*turn.base, turn.message, result.response)
-        self._replay = Replay.of(turn.prompt_text, turn.generation.prompt_ids, result, self.model.vocabulary)
+        self._history = turn.history()
+        self._replay, self._shortened = turn.replay, turn.shortened
 
     async def aprompt(self, text: str, *, abort: Abort | None = None, **options: Any) -> Any:
         """As `prompt`, on a worker thread. Cancelling the task aborts the answer and waits for that."""
         cancelled = threading.Event()
         stop = _either(cancelled, abort)
-        work = _started(lambda: self.prompt(text, abort=stop, **options))
+        loop = asyncio.get_running_loop()
+        work = _started(lambda: self.prompt(text, abort=stop, handler_loop=loop, **options))
         try:
             return await asyncio.shield(work)
         finally:
@@ -193,7 +225,7 @@ class ChatSession:
         def produce() -> None:
             try:
                 with self._lock:
-                    for piece in self.stream(text, abort=stop, **options):
+                    for piece in self.stream(text, abort=stop, handler_loop=loop, **options):
                         loop.call_soon_threadsafe(pieces.put_nowait, piece)
             finally:
                 loop.call_soon_threadsafe(pieces.put_nowait, _END)
@@ -205,6 +237,14 @@ class ChatSession:
             await work
         finally:
             await _ended(work, cancelled)
+
+
+def _check_limits(max_rounds: Any, timeout_s: Any) -> None:
+    """Raises `OptionError` for limits that can't be."""
+    timeout = None if timeout_s is None else NumberRange(0, above=True).fault("handler_timeout_s", timeout_s)
+    faults = [NumberRange(0, integral=True).fault("max_rounds", max_rounds), timeout]
+    if any(faults):
+        raise OptionError(filter(None, faults))
 
 
 def _initial_history(model: Model, system_prompt: str | LlamaText | None) -> ChatHistory:

@@ -20,6 +20,8 @@ from chatwrap.engine.encoding import checked_encoder
 from chatwrap.errors import FileError, ModelError
 from chatwrap.files import as_path_text, encode_utf8
 from chatwrap.tokens.bpe import BytePairEncoder
+from chatwrap.tokens.encode import Encoder
+from chatwrap.wrapper.base import ChatWrapper
 
 _SPECIAL: Final = (
     llama_cpp.LLAMA_TOKEN_ATTR_CONTROL
@@ -54,6 +56,7 @@ class Vocabulary:
         self._n_bytes_until_fast = _BYTES_UNTIL_FAST
         self._fast: BytePairEncoder | None = None
         self._fast_lock = threading.Lock()
+        self._encoders: WeakKeyDictionary[ChatWrapper, Encoder] = WeakKeyDictionary()
         self._vocab = llama_cpp.llama_model_get_vocab(native_model)
         self.n_tokens: int = llama_cpp.llama_vocab_n_tokens(self._vocab)
         self.adds_bos: bool = bool(llama_cpp.llama_vocab_get_add_bos(self._vocab))
@@ -104,10 +107,11 @@ class Vocabulary:
 
     def _entry(self, token_id: int, attributes: int) -> SpecialTokenEntry:
         text = llama_cpp.llama_vocab_get_text(self._vocab, token_id) or b""
+        kind = attributes & _SPECIAL  # llama.cpp makes some user-defined tokens control tokens too
         return SpecialTokenEntry(
             token_id=token_id,
             text=text.decode("utf-8", "replace"),
-            user_defined=bool(attributes & llama_cpp.LLAMA_TOKEN_ATTR_USER_DEFINED),
+            user_defined=kind == llama_cpp.LLAMA_TOKEN_ATTR_USER_DEFINED,
             unknown=bool(attributes & llama_cpp.LLAMA_TOKEN_ATTR_UNKNOWN) or token_id == self._unknown_id,
             strips_left=bool(attributes & llama_cpp.LLAMA_TOKEN_ATTR_LSTRIP),
             strips_right=bool(attributes & llama_cpp.LLAMA_TOKEN_ATTR_RSTRIP),
@@ -137,8 +141,29 @@ class Vocabulary:
         """
         data = encode_utf8(text)
         fast = None if special else self.fast_encoder(len(data))
-        ids = fast and fast.encode(text)
+        ids = None if fast is None else fast.encode(text)
         return self._native_ids(data, special=special) if ids is None else ids
+
+    def encoder_for(self, chat_wrapper: ChatWrapper) -> Encoder:
+        """The encoder of a format's texts, which knows the texts that it may write; made once."""
+        encoder = self._encoders.get(chat_wrapper)
+        if encoder is None:
+            encoder = self._encoders[chat_wrapper] = Encoder(self, chat_wrapper.control_texts)
+        return encoder
+
+    def plain_ids(self, text: str) -> list[int] | None:
+        """The ids of `text` by the fast encoder, which never writes a control token; None without it."""
+        fast = self.fast_encoder(len(text)) if self._n_bytes_until_fast > 0 else self._fast
+        if fast is None or self._may_write_control:
+            return None
+        encode_utf8(text)
+        return fast.encode(text)
+
+    @cached_property
+    def _may_write_control(self) -> bool:
+        entries = self.special_tokens.values()
+        control = [entry.token_id for entry in entries if not entry.user_defined and not entry.unknown]
+        return self._fast is None or self._fast.may_write(control)
 
     def fast_encoder(self, n_bytes: int = _BYTES_UNTIL_FAST) -> BytePairEncoder | None:
         """The encoder that writes the same ids as llama.cpp in a fraction of the time, if there is one.

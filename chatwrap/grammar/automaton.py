@@ -11,15 +11,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
 from chatwrap.errors import ChatwrapError
 from chatwrap.grammar.charset import EVERY, MAX_CODE_POINT, Ranges
+from chatwrap.grammar.merging import DEAD, NO_MOVES, Row, merged, merged_forward
 
-DEAD = -1
 MAX_STATES = 6000
-Row = tuple[tuple[int, int], ...]
-NO_MOVES: Row = ((0, DEAD),)
 Key = TypeVar("Key", bound=Hashable)
 
 
@@ -160,10 +159,11 @@ def of_words(words: Iterable[str]) -> Automaton:
         row_of([(((ord(c), ord(c)),), target) for c, target in moves.items()]) if moves else NO_MOVES
         for moves in trie
     ]
-    return minimal(rows, [state in ends for state in range(len(trie))])
+    return _minimal_forward(rows, [state in ends for state in range(len(trie))])
 
 
-def without_words(words: Iterable[str]) -> Automaton:
+@lru_cache(maxsize=256)
+def without_words(words: tuple[str, ...]) -> Automaton:
     """Every text but these words: what `ANYTHING` less `of_words` is, made at once."""
     trie, ends = _trie(words)
     other = len(trie)
@@ -177,7 +177,7 @@ def without_words(words: Iterable[str]) -> Automaton:
                 row.append((code_point + 1, other))
         rows.append(tuple(sorted(dict(row).items())))
     rows.append(((0, other), (0xD800, DEAD), (0xE000, other)))
-    return minimal(rows, [state not in ends for state in range(other + 1)])
+    return _minimal_forward(rows, [state not in ends for state in range(other + 1)])
 
 
 def _trie(words: Iterable[str]) -> tuple[list[dict[str, int]], set[int]]:
@@ -207,6 +207,37 @@ def of_lengths(minimum: int, maximum: int | None) -> Automaton:
     return Automaton(tuple(rows), tuple(state >= minimum for state in range(n_states)))
 
 
+def of_lengths_within(automaton: Automaton, minimum: int, maximum: int | None) -> Automaton:
+    """The texts of an automaton that have `minimum` to `maximum` code points.
+
+    The same as ``automaton & of_lengths(minimum, maximum)``, and faster: the length grows with every
+    move, so states are merged in one pass from the longest texts. Raises `TooManyStatesError`.
+    """
+    last = minimum if maximum is None else maximum
+    levels, n_states = [[0]], 1
+    while len(levels) <= last and levels[-1]:
+        reached = {target for state in levels[-1] for _, target in automaton.rows[state] if target != DEAD}
+        levels.append(sorted(reached))
+        n_states += len(reached)
+        if n_states > MAX_STATES:
+            raise TooManyStatesError
+    starts = [sum(map(len, levels[:n])) for n in range(len(levels) + 1)]
+    rows: list[Row] = []
+    accepting: list[bool] = []
+    for length, states in enumerate(levels):
+        numbers = dict(zip(levels[length + 1], range(starts[length + 1], n_states), strict=False)) if (
+            length + 1 < len(levels)
+        ) else {}  # fmt: skip
+        if not numbers and maximum is None:
+            numbers = {state: n_states + state for state in range(len(automaton.rows))}
+        rows += [tuple((low, numbers.get(target, DEAD)) for low, target in automaton.rows[s]) for s in states]
+        accepting += [automaton.accepting[state] and length >= minimum for state in states]
+    if maximum is None:
+        rows += [_shifted(row, n_states) for row in automaton.rows]
+        return minimal(rows, [*accepting, *automaton.accepting])
+    return _minimal_forward(rows, accepting)
+
+
 def joined(first: str, second: Automaton) -> Automaton:
     """The texts of `second` with the fixed text `first` before each."""
     offset = len(first)
@@ -220,139 +251,9 @@ def _shifted(row: Row, offset: int) -> Row:
 
 
 def minimal(rows: list[Row], accepting: list[bool]) -> Automaton:
-    """The automaton of these rows with dead ends cut off and equal states merged.
-
-    Strongly connected parts are merged from the last to the first, so a long chain costs linear
-    time; within one part by refinement. Equal cycles of several states found in different parts stay
-    apart, which costs size, never correctness.
-    """
-    merged: dict[Hashable, int] = {}
-    number_of: dict[int, int] = {}
-    final_rows: list[Row] = []
-    final_accepting: list[bool] = []
-    for part in _parts(rows):
-        for class_states in _classes(part, rows, accepting, number_of):
-            signature = _signature(class_states[0], rows, accepting, number_of, set(class_states))
-            if signature == (False, NO_MOVES):
-                number_of.update(dict.fromkeys(class_states, DEAD))
-                continue
-            known = merged.get(signature)
-            if known is None:
-                known = merged[signature] = len(final_rows)
-                final_rows.append(())
-                final_accepting.append(accepting[class_states[0]])
-            number_of.update(dict.fromkeys(class_states, known))
-        for state in part:
-            number = number_of[state]
-            if number != DEAD and not final_rows[number]:
-                final_rows[number] = _renumbered(rows[state], number_of)
-    return _ordered(final_rows, final_accepting, number_of[0])
+    """The automaton of these rows with dead ends cut off and equal states merged."""
+    return Automaton(*merged(rows, accepting))
 
 
-def _signature(state: int, rows: list[Row], accepting: list[bool], number_of: dict[int, int],
-               same: set[int]) -> tuple[bool, Row]:  # fmt: skip
-    """What tells a state from others: its moves, to finished states by number, to its own as -2."""
-    row: list[tuple[int, int]] = []
-    for low, target in rows[state]:
-        if target == DEAD:
-            number = DEAD
-        elif target in same:
-            number = -2
-        else:
-            number = number_of.get(target, -3 - target)
-        if not row or row[-1][1] != number:
-            row.append((low, number))
-    if not accepting[state] and all(number in (DEAD, -2) for _, number in row):
-        return (False, NO_MOVES)
-    return (accepting[state], tuple(row))
-
-
-def _renumbered(row: Row, number_of: dict[int, int]) -> Row:
-    found: list[tuple[int, int]] = []
-    for low, target in row:
-        number = DEAD if target == DEAD else number_of[target]
-        if not found or found[-1][1] != number:
-            found.append((low, number))
-    return tuple(found)
-
-
-def _classes(part: list[int], rows: list[Row], accepting: list[bool],
-             number_of: dict[int, int]) -> list[list[int]]:  # fmt: skip
-    """The states of one strongly connected part, equal ones together."""
-    if len(part) == 1:
-        return [part]
-    inside = set(part)
-    class_of = dict.fromkeys(part, 0)
-    if not any(accepting[s] for s in part) and all(
-        target == DEAD or target in inside or number_of[target] == DEAD for s in part for _, target in rows[s]
-    ):
-        number_of.update(dict.fromkeys(part, DEAD))
-        return []
-    n_classes = 0
-    while True:
-        groups: dict[Hashable, list[int]] = {}
-        for state in part:
-            row = tuple(
-                (low, -2 - class_of[t] if t in inside else DEAD if t == DEAD else number_of[t])
-                for low, t in rows[state]
-            )
-            merged = tuple(p for i, p in enumerate(row) if i == 0 or row[i - 1][1] != p[1])
-            groups.setdefault((class_of[state], accepting[state], merged), []).append(state)
-        class_of = {state: i for i, group in enumerate(groups.values()) for state in group}
-        if len(groups) == n_classes:
-            return list(groups.values())
-        n_classes = len(groups)
-
-
-def _parts(rows: list[Row]) -> list[list[int]]:
-    """The strongly connected parts reachable from state 0, each after those it leads to (Tarjan)."""
-    index: dict[int, int] = {0: 0}
-    low_link: dict[int, int] = {0: 0}
-    path, on_path = [0], {0}
-    found: list[list[int]] = []
-    work = [(0, iter(rows[0]))]
-    while work:
-        state, rest = work[-1]
-        descended = False
-        for _, target in rest:
-            if target == DEAD:
-                continue
-            if target not in index:
-                index[target] = low_link[target] = len(index)
-                path.append(target)
-                on_path.add(target)
-                work.append((target, iter(rows[target])))
-                descended = True
-                break
-            if target in on_path:
-                low_link[state] = min(low_link[state], index[target])
-        if descended:
-            continue
-        work.pop()
-        if work:
-            parent = work[-1][0]
-            low_link[parent] = min(low_link[parent], low_link[state])
-        if low_link[state] == index[state]:
-            part = [path.pop()]
-            while part[-1] != state:
-                part.append(path.pop())
-            on_path.difference_update(part)
-            found.append(part)
-    return found
-
-
-def _ordered(rows: list[Row], accepting: list[bool], start: int) -> Automaton:
-    """The same automaton with its states numbered as they are first reached."""
-    if start == DEAD:
-        return NONE_AT_ALL
-    numbers = {start: 0}
-    order = [start]
-    for state in order:
-        for _, target in rows[state]:
-            if target != DEAD and target not in numbers:
-                numbers[target] = len(order)
-                order.append(target)
-    return Automaton(
-        tuple(tuple((low, numbers.get(target, DEAD)) for low, target in rows[state]) for state in order),
-        tuple(accepting[state] for state in order),
-    )
+def _minimal_forward(rows: list[Row], accepting: list[bool]) -> Automaton:
+    return Automaton(*merged_forward(rows, accepting))

@@ -128,13 +128,14 @@ def references(expression: Expression) -> list[str]:
     stack = [expression]
     while stack:
         current = stack.pop()
-        match current:
-            case Literal() | CharClass():
-                pass
-            case Reference(name):
-                found.append(name)
-            case _:
-                stack.extend(reversed(children(current)))
+        if isinstance(current, Reference):
+            found.append(current.name)
+        elif isinstance(current, Sequence):
+            stack.extend(current.items[::-1])
+        elif isinstance(current, Alternation):
+            stack.extend(current.options[::-1])
+        elif isinstance(current, Repetition):
+            stack.append(current.item)
     return found
 
 

@@ -13,7 +13,7 @@ from operator import is_
 from typing import assert_never
 
 from chatwrap.errors import SchemaError
-from chatwrap.grammar.automaton import DEAD, NO_MOVES, Automaton, moves_of
+from chatwrap.grammar.automaton import Automaton, moves_of
 from chatwrap.grammar.charset import EVERY, Ranges
 from chatwrap.grammar.gbnf import (
     EMPTY,
@@ -30,6 +30,7 @@ from chatwrap.grammar.gbnf import (
     references,
     sequence,
 )
+from chatwrap.grammar.merging import DEAD, NO_MOVES
 from chatwrap.grammar.safety import Takes, takes
 from chatwrap.grammar.texts import TEXT_RULES, json_spelling, plain_spelling
 
@@ -52,6 +53,7 @@ class RuleBook:
     takes: Takes = field(default_factory=dict)
     _known: dict[Expression, Reference] = field(default_factory=dict)
     _automata: dict[tuple[Automaton, str], Expression] = field(default_factory=dict)
+    _by_id: dict[tuple[int, str], tuple[Automaton, Expression]] = field(default_factory=dict)
     _n_names: int = 0
 
     def new_name(self, hint: str) -> str:
@@ -117,10 +119,13 @@ class RuleBook:
         """The texts of the automaton, each character as `spell` (known by the name `how`) writes it."""
         if automaton.is_empty:
             return NEVER
-        key = (automaton, how)
-        if key not in self._automata:
-            self._automata[key] = _AutomatonWriter(self, automaton, spell).written()
-        return self._automata[key]
+        same = (id(automaton), how)
+        if same not in self._by_id:
+            key = (automaton, how)  # whose hash costs its size
+            if key not in self._automata:
+                self._automata[key] = _AutomatonWriter(self, automaton, spell).written()
+            self._by_id[same] = (automaton, self._automata[key])
+        return self._by_id[same][1]
 
     def _json_spelling(self, ranges: Ranges) -> list[Expression]:
         if ranges == EVERY:

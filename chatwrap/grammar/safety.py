@@ -118,35 +118,45 @@ def _is_dead_leaf(part: Expression, known: Takes) -> bool:
 def takes(tree: GrammarTree) -> Takes:
     """What each rule must take: 0 if it may be empty, 1 if it takes text, None if it never matches.
 
-    Rules come after those that they refer to, so that a few passes settle all of them.
+    Rules come after those that they refer to; where that can't be, a rule is looked at again when one
+    that it refers to has changed. Cost: linear, but for rules that refer to each other.
     """
+    used = {name: references(expression) for name, expression in tree.rules.items()}
     found: Takes = dict.fromkeys(tree.rules)
-    order = _dependencies_first(tree)
-    changed = True
-    while changed:
-        changed = False
-        for name in order:
-            if found[name] != 0 and (taken := take_of(tree.rules[name], found)) != found[name]:
-                found[name], changed = taken, True
-        order = [name for name in order if found[name] != 0] if changed else order
+    users: dict[str, list[str]] = {}
+    for name, others in used.items():
+        for other in others:
+            users.setdefault(other, []).append(name)
+    todo = _dependencies_first(used)
+    waiting = set(todo)
+    for name in todo:  # grows
+        if name not in waiting:
+            continue
+        waiting.discard(name)
+        taken = take_of(tree.rules[name], found)
+        if found[name] != 0 and found[name] != taken:
+            found[name] = taken
+            again = [user for user in users.get(name, ()) if user not in waiting and found[user] != 0]
+            waiting.update(again)
+            todo += again
     return found
 
 
-def _dependencies_first(tree: GrammarTree) -> list[str]:
+def _dependencies_first(used: dict[str, list[str]]) -> list[str]:
     order: list[str] = []
     seen: set[str] = set()
-    for start in tree.rules:
-        stack = [] if start in seen else [(start, iter(references(tree.rules[start])))]
+    for start in used:
+        stack = [] if start in seen else [(start, iter(used[start]))]
         seen.add(start)
         while stack:
             name, rest = stack[-1]
-            following = next((used for used in rest if used not in seen and used in tree.rules), None)
+            following = next((other for other in rest if other not in seen and other in used), None)
             if following is None:
                 order.append(name)
                 stack.pop()
             else:
                 seen.add(following)
-                stack.append((following, iter(references(tree.rules[following]))))
+                stack.append((following, iter(used[following])))
     return order
 
 
@@ -156,22 +166,27 @@ _UNMATCHABLE = re.compile("[\0\ud800-\udfff]")
 def take_of(expression: Expression, known: Takes) -> int | None:
     """What an expression must take, with what its rules must take as `known`; see `takes`."""
     match expression:
+        case Reference(name):
+            return known.get(name)
         case Literal(text):
             return None if _UNMATCHABLE.search(text) else 1 if text else 0
         case CharClass():
             return 1 if _has_characters(expression) else None
-        case Reference(name):
-            return known.get(name)
         case Sequence(items):
-            parts = [take_of(item, known) for item in items]
-            return None if None in parts else 1 if 1 in parts else 0
+            taken = 0
+            for item in items:
+                part = take_of(item, known)
+                if part is None:
+                    return None
+                taken = taken or part
+            return taken
         case Alternation(options):
             best: int | None = None
             for option in options:
-                taken = take_of(option, known)
-                if taken == 0:
+                part = take_of(option, known)
+                if part == 0:
                     return 0
-                best = taken if best is None else best
+                best = part if best is None else best
             return best
         case Repetition(item, minimum, _):
             return 0 if minimum == 0 else take_of(item, known)

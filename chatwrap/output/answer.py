@@ -10,7 +10,7 @@ from chatwrap.chat.history import SegmentType
 from chatwrap.chat.syntax import ChatWrapperSettings
 from chatwrap.output.calls import CallsReader
 from chatwrap.output.marks import Finder, common_start, distinct
-from chatwrap.output.parts import Part, PartShape, PartShapes, alphabet_of, follow
+from chatwrap.output.parts import Part, PartShape, PartShapes, alphabet_of, follow, whole_word
 from chatwrap.output.shapes import CallShape, SectionShape
 from chatwrap.output.source import Reading, Source
 from chatwrap.output.writer import EventWriter
@@ -36,21 +36,18 @@ class AnswerReader:
         alphabet = alphabet_of(settings, list(special_tokens))
         self.source = Source(alphabet)
         self.writer = EventWriter(self.source, strict=strict)
-        self._shapes = PartShapes.of(settings.segments, alphabet)
-        self._calls = CallsReader(
-            self.source,
-            self.writer,
-            alphabet,
-            CallShape.of(settings.functions, alphabet),
-            SectionShape.of(settings.functions.parallelism, alphabet),
-            functions,
-            frozenset(word for shape in self._shapes.shapes for word in shape.lead.words[:1]),
-        )
+        calls = CallShape.of(settings.functions, alphabet)
+        section = SectionShape.of(settings.functions.parallelism, alphabet)
+        self._shapes = PartShapes.of(settings.segments, calls.leads, alphabet)
+        shared = frozenset(word for shape in self._shapes.shapes for word in shape.lead.words[:1])
+        self._calls = CallsReader(self.source, self.writer, alphabet, calls, section, functions, shared)
         self._open: list[SegmentType] = [opened] if opened else []
         self._finders: dict[Part, Finder] = {}
         self._held = ""
         self._has_text = False
         self._is_behind_mark = opened is not None
+        self._is_behind_calls = False
+        self._is_doubtful = False
 
     @property
     def _segment(self) -> SegmentType | None:
@@ -61,8 +58,8 @@ class AnswerReader:
         if self._open:
             self.writer.start_segment(self._open[-1])
             yield from self._skip_repeated_lead(self._open[-1])
-        else:
-            yield from self._begin_message()
+        elif self._shapes.are_messages:
+            yield from self._begin_answer()
         while word := (yield from self._text()):
             yield from self._mark(word)
         self._end()
@@ -73,20 +70,25 @@ class AnswerReader:
         held = yield from self.source.space()
         if shape.lead and (yield from self.source.starts(shape.lead.words[0])):
             self._stray(shape.lead.words[0])
+            self._begin_behind(shape.lead.after, (yield from self.source.space()))
         else:
             self._held = held
 
-    def _begin_message(self) -> Reading[None]:
-        """Where calls have no mark of their own, the first word of a message tells it from a text."""
-        if not self._shapes.are_messages or self._calls.shape.lead:
-            return
+    def _begin_answer(self) -> Reading[None]:
+        """The first message, whose mark the prompt may have begun."""
+        common = self._shapes.common_lead
         self._held = yield from self.source.space()
-        leads = list(self._shapes.of_part("text"))
-        for shape in leads:
-            if shape.lead and (yield from self.source.starts(shape.lead.words[0])):
-                yield from self._open_part(leads)
-                return
-        yield from self._call("", [])
+        if common and not (yield from self.source.starts(common)):
+            self.source.insert(common)
+            self._is_doubtful = True
+        yield from self._begin_message()
+        self._is_doubtful = False
+
+    def _begin_message(self) -> Reading[None]:
+        """Reads the mark that a message begins with, if one stands here."""
+        self._held += yield from self.source.space()
+        if word := (yield from whole_word(self._shapes.leads, self.source)):
+            yield from self._mark(word)
 
     def _text(self) -> Reading[str]:
         """Tells the text before the next word of a mark; "" if the answer ends before one.
@@ -118,14 +120,15 @@ class AnswerReader:
 
     def _words(self, part: Part) -> Iterator[str]:
         """The words that mean something within a text or a segment."""
+        openers = [*self._calls.openers]
         for shape in self._shapes.shapes:
             if shape.part != part or self._shapes.are_messages:
-                yield from distinct(shape.lead.words[:1])
+                openers += shape.lead.words[:1]
             yield from shape.tail.words[:1] if shape.part == part else distinct(shape.tail.words[:1])
         yield from self._shapes.close_all.words[:1]
         yield from distinct(self._shapes.between.words)
-        openers = self._calls.openers
-        yield from openers if part == "text" else distinct(openers)
+        counts_all = part == "text" and not self._shapes.between
+        yield from openers if counts_all else distinct(openers)
         yield from self._calls.closers
 
     def _mark(self, word: str) -> Reading[None]:
@@ -147,9 +150,7 @@ class AnswerReader:
 
     def _call(self, word: str, leads: Sequence[PartShape]) -> Reading[None]:
         """Reads a mark that opens calls, or another part whose mark begins with the same word."""
-        calls = [
-            PartShape("call", mark, mark) for mark in self._calls.shape.leads if mark.words[:1] == (word,)
-        ]
+        calls = [PartShape("call", mark, mark) for mark in self._shapes.calls if mark.words[:1] == (word,)]
         if leads and calls:
             yield from self._open_part([*leads, *calls])
             return
@@ -159,13 +160,21 @@ class AnswerReader:
         segment = self._segment
         if segment and self._shapes.are_messages:
             self._end_message()
-        elif segment:
-            self._tell_held()
-            self.writer.diagnose("call_in_segment", f"A call stands in a {segment}.")
         self._held = ""
-        is_call = yield from self._calls.read(word, self._segment, is_taken=is_taken)
-        self._has_text = not is_call
+        is_call = yield from self._calls.read(
+            word,
+            self._segment,
+            is_taken=is_taken,
+            doubtful=self._is_doubtful or (word == "" and not is_taken),
+        )
+        self._has_text, self._is_behind_calls = not is_call, is_call
         self._is_behind_mark = self._is_behind_mark or is_call
+        if not is_call:
+            self._held, self._calls.left_space = self._calls.left_space, ""
+        if is_call and self._segment:
+            self.writer.diagnose("call_in_segment", f"A call stands in a {segment}.")
+        if is_call and self._shapes.are_messages:
+            yield from self._begin_message()
 
     def _open_part(self, leads: Sequence[PartShape]) -> Reading[None]:
         """Reads a mark that opens a text or a segment, or calls whose mark begins alike."""
@@ -186,11 +195,13 @@ class AnswerReader:
                 self._open.append(shape.part)
                 self.writer.start_segment(shape.part)
             self._begin_behind(shape.lead.after, gap)
+            self._has_text = shape.part == "text"
 
     def _unknown_header(self, leads: Sequence[PartShape], gap: str) -> Reading[None]:
         """A mark that goes on as none does: what is behind its last word, if that is near, is text."""
-        last = leads[0].lead.words[-1]
-        if self._shapes.are_messages and all(shape.lead.words[-1] == last for shape in leads if shape.lead):
+        lasts = {shape.lead.words[-1] for shape in leads if shape.part != "call"}
+        if self._shapes.are_messages and len(lasts) == 1:
+            (last,) = lasts
             finder, n_taken, word = Finder([last]), 0, ""
             while not word and n_taken < _LONGEST_HEADER and not self.source.ended:
                 n_before, word = finder.scan(self.source)
@@ -204,7 +215,7 @@ class AnswerReader:
     def _begin_behind(self, layout: str, gap: str) -> None:
         """What follows a mark begins: of the white space `gap`, `layout` belongs to the mark."""
         self._held = gap[len(common_start(layout, gap)) :]
-        self._is_behind_mark, self._has_text = True, False
+        self._is_behind_mark, self._is_behind_calls, self._has_text = True, False, False
 
     def _close(self, shape: PartShape) -> Reading[None]:
         """Reads the mark that closes a part, and ends whatever is open within it."""
@@ -226,22 +237,20 @@ class AnswerReader:
 
     def _go_between(self, word: str) -> Reading[None]:
         """Reads what stands between two messages."""
-        self._end_message()
+        self._end_message(self._shapes.between.before)
         words = self._shapes.between.words
         yield from self._take(words[words.index(word) :])
         self._begin_behind("", "")
         yield from self._begin_message()
 
-    def _end_message(self) -> None:
-        """A message ends because another begins; a segment's end mark is missing then."""
-        if not self._open:
-            self._tell_held() if self._has_text else None
-            return
-        self._tell_held()
+    def _end_message(self, layout: str = "") -> None:
+        """A message ends because another begins; its own end mark is missing then, if it has one."""
+        self._tell_held(layout)
         while self._open:
             (shape,) = self._shapes.of_part(self._open[-1])
-            spelled = self.source.alphabet.spell(" ".join(shape.tail.words))
-            self.writer.diagnose("missing_mark", f"{spelled!r} is missing behind a {shape.part}.")
+            if shape.tail:
+                spelled = self.source.alphabet.spell(" ".join(shape.tail.words))
+                self.writer.diagnose("missing_mark", f"{spelled!r} is missing behind a {shape.part}.")
             self.writer.end_segment(self._open.pop())
 
     def _take(self, words: Sequence[str]) -> Reading[None]:
@@ -272,7 +281,11 @@ class AnswerReader:
 
     def _end(self) -> None:
         """The answer ends; so does what is open."""
-        if self._open:
+        if self._open and self._ends_quietly:
+            self._tell_held() if self._has_text else None
+            while self._open:
+                self.writer.end_segment(self._open.pop())
+        elif self._open:
             self._tell_held()
             for part in reversed(self._open):
                 self.writer.diagnose("unended_segment", f"The answer ends in a {part}.")
@@ -281,3 +294,11 @@ class AnswerReader:
         raw = self.source.raw()
         if raw:
             self.writer.text("", self._segment, raw=raw)
+
+    @property
+    def _ends_quietly(self) -> bool:
+        """Whether what is open has no end mark of its own, or ended in calls already."""
+        if self._is_behind_calls and not self._has_text:
+            return True
+        shapes = [shape for part in self._open for shape in self._shapes.of_part(part)]
+        return self._shapes.are_messages and not any(shape.tail for shape in shapes)

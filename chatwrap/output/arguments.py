@@ -13,6 +13,7 @@ from chatwrap.chat.notation import (
     KeywordNotation,
     TaggedNotation,
 )
+from chatwrap.chat.slotted import Slot
 from chatwrap.output.call import Call
 from chatwrap.output.source import Alphabet, Reading, Source
 from chatwrap.output.tagged import TaggedReader
@@ -43,7 +44,9 @@ class ArgumentsReader:
             case KeywordNotation():
                 return (yield from self._keywords())
             case BareKeyNotation():
-                (quote,) = (part for part in self.alphabet.of_mark(notation.quote) if isinstance(part, str))
+                (quote,) = (
+                    part for part in self.alphabet.of_mark(notation.quote) if not isinstance(part, Slot)
+                )
                 return (yield from self.value(Dialect(raw_quote=quote, null=notation.null)))
             case TaggedNotation():
                 return (

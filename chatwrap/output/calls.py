@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,7 +13,8 @@ from chatwrap.output.arguments import ArgumentsReader
 from chatwrap.output.call import Call
 from chatwrap.output.envelopes import EnvelopeReader, Outcome
 from chatwrap.output.heads import HeadReader
-from chatwrap.output.marks import Finder, distinct
+from chatwrap.output.marks import TOKEN, Finder, distinct
+from chatwrap.output.parts import whole_word
 from chatwrap.output.shapes import CallShape, SectionShape
 from chatwrap.output.source import Alphabet, Reading, Source
 from chatwrap.output.writer import EventWriter
@@ -38,6 +40,9 @@ class CallsReader:
     shared: frozenset[str] = frozenset()
     n_calls: int = 0
     _in_section: bool = False
+    left_space: str = ""
+    _goes_on: bool = False
+    _in_array: bool = False
 
     @property
     def openers(self) -> list[str]:
@@ -50,20 +55,26 @@ class CallsReader:
         """The words that can mean nothing but the end of a call or of a section."""
         return distinct((*self.shape.tail.words, *self.section.tail.words))
 
-    def read(self, word: str, segment: SegmentType | None, *, is_taken: bool = False) -> Reading[bool]:
+    def read(
+        self, word: str, segment: SegmentType | None, *, is_taken: bool, doubtful: bool
+    ) -> Reading[bool]:
         """Reads the calls from `word`, which stands here, on. False if that opened no call.
 
         Then what was taken is told as text of the `segment`. If the whole lead `is_taken`, `word` is "".
+        If it is `doubtful` that a call is meant, its name and arguments have to tell.
         """
-        self._in_section = word in self.section.lead.words[:1]
-        if self._in_section:
-            yield from self._take(self.section.lead.words, None)
+        if word in self.section.lead.words[:1]:
+            yield from self._open_section()
             word = yield from self._next_opener()
-        if not (yield from self._call(word, segment, is_taken=is_taken)):
+        doubtful = doubtful and not self._in_section
+        if not (yield from self._call(word, segment, is_taken=is_taken, doubtful=doubtful)):
             return False
         while True:
             following = yield from self._next()
-            if following is None or not (yield from self._call(following, segment)):
+            if following is None:
+                return True
+            doubtful = not following and not self._in_section
+            if not (yield from self._call(following, segment, doubtful=doubtful)):
                 return True
 
     def _next_opener(self) -> Reading[str]:
@@ -75,15 +86,19 @@ class CallsReader:
         between = self.section.between.words if self.section.between else (",", ";")
         while True:
             char = yield from self.source.past_space()
-            tail = self.section.tail.words if self._in_section else ()
-            word = yield from self.source.which([*self.openers, *between, *tail, *self.closers])
-            if not char:
-                self._end_section(is_end=True)
+            tail = self.section.tail.words if self._in_section or not self.section.lead else ()
+            word = yield from whole_word(
+                [*self.openers, *self.shared, *between, *tail, *self.closers], self.source
+            )
+            if not char or word in self.shared:
+                self._end_section()
                 return None
-            if word in self.section.lead.words[:1] and word:
-                yield from self._take(self.section.lead.words, None)
-                self._in_section = True
-            elif word in self.openers and word not in self.shared:
+            if self._goes_on:
+                self._goes_on = False
+                return "{"
+            if word in self.section.lead.words[:1]:
+                yield from self._open_section()
+            elif word in self.openers:
                 return "" if word == "{" else word
             elif word in tail:
                 yield from self._close_section()
@@ -95,54 +110,74 @@ class CallsReader:
             elif self._in_section and (not self.shape.lead or char == "{"):
                 return ""
             else:
-                self._end_section(is_end=False)
+                self._end_section()
                 return None
 
     def _stray(self, word: str) -> None:
         spelled = self.alphabet.spell(word)
         self.writer.diagnose("stray_mark", f"{spelled!r} closes nothing that is open.", takes_raw=True)
 
-    def _close_section(self) -> Reading[None]:
-        self._in_section = False
-        call = Call(self.writer, 0, None)
-        yield from self._take(self.section.tail.words, call)
-        is_end = not (yield from self.source.peek())
-        last = [self.alphabet.spell(word) for word in self.section.tail.words[-1:]] if is_end else []
-        self._tell_missing([word for word in call.missing if word not in last])
+    def _open_section(self) -> Reading[None]:
+        self._in_section = True
+        yield from self._take_frame(self.section.lead.words)
 
-    def _end_section(self, *, is_end: bool) -> None:
-        """A section's end that isn't there. What would end the turn, too, needn't be there at the end."""
-        words = (
-            [word for word in self.section.tail.words if not self._is_stop(word)] if self._in_section else []
-        )
+    def _close_section(self) -> Reading[None]:
+        """Takes the end of a section. Its last word often ends the turn, too, and needn't be there."""
         self._in_section = False
-        self._tell_missing([self.alphabet.spell(word) for word in (words[:-1] if is_end else words)])
+        yield from self._take_frame(self.section.tail.words, self.section.tail.words[-1])
+
+    def _end_section(self) -> None:
+        """A section ends without its mark."""
+        words = self.section.tail.words if self._in_section else ()
+        self._in_section = False
+        self._tell_missing([word for word in words[:1] if not self._is_stop(word)])
+
+    def _take_frame(self, words: Sequence[str], optional: str = "") -> Reading[None]:
+        """Takes the words of a section's mark and tells which are missing."""
+        call = Call(self.writer, self.n_calls, None)
+        yield from self._take(words, call)
+        self._tell_missing(word for word in call.missing if word != self.alphabet.spell(optional))
 
     def _tell_missing(self, words: Iterable[str]) -> None:
         for word in words:
-            self.writer.diagnose("missing_mark", f"{word!r} is missing behind the calls.")
+            spelled = self.alphabet.spell(word)
+            self.writer.diagnose("missing_mark", f"{spelled!r} is missing around the calls.")
 
     def _is_stop(self, word: str) -> bool:
         spelled, stop = self.alphabet.spell(word), self.source.stopped_by.strip()
         return bool(stop) and (stop.startswith(spelled) or spelled.startswith(stop))
 
-    def _call(self, word: str, segment: SegmentType | None, *, is_taken: bool = False) -> Reading[bool]:
+    def _call(
+        self, word: str, segment: SegmentType | None, *, doubtful: bool, is_taken: bool = False
+    ) -> Reading[bool]:
         """Reads one call; False if there is none here."""
         call = Call(self.writer, self.n_calls, self.functions)
-        doubtful = not (word or is_taken or self._in_section)
         if not is_taken:
             yield from self._take(self._lead_from(word), call)
         outcome = yield from self._body(call, doubtful=doubtful)
         if outcome == "no_call" or (outcome == "cut" and not call.name and doubtful):
-            yield from self._give_up(word, segment)
+            yield from self._give_up("" if doubtful else word, segment)
             return False
         if outcome == "cut":
             call.cut()
             return True
-        yield from self._take_tail(call)
+        if self.shape.envelope and (yield from self._is_another_object()):
+            self._goes_on = True
+        else:
+            yield from self._take_tail(call)
         call.end()
         self.n_calls += 1
         return True
+
+    def _is_another_object(self) -> Reading[bool]:
+        """Whether another call stands in the same frame. The comma between is taken."""
+        yield from self.source.space()
+        if not self.shape.lead:
+            return False
+        if (yield from self.source.starts(",")):
+            self.source.take(1)
+            yield from self.source.space()
+        return (yield from self.source.starts("{"))
 
     def _lead_from(self, word: str) -> tuple[str, ...]:
         """The words of the lead from `word` on."""
@@ -155,13 +190,18 @@ class CallsReader:
         """Name and arguments."""
         arguments = ArgumentsReader(self.source, self.alphabet, call, self._ends)
         if self.shape.envelope is None:
-            if not (yield from HeadReader(self.source, self.alphabet, call, self.shape, doubtful).read()):
+            if not (
+                yield from HeadReader(
+                    self.source, self.alphabet, call, self.shape, doubtful, distinct(self.openers)
+                ).read()
+            ):
                 return "cut" if self.source.ended and self.source.at == len(self.source.ahead) else "no_call"
             is_complete = yield from arguments.read(self.shape.notation, self.shape.tail.words)
             return "read" if is_complete else "cut"
         yield from arguments.fence()
         if (yield from self.source.starts("[")) and not doubtful:
             self.source.take(1)
+            self._in_array = True
         char = yield from self.source.past_space()
         if char != "{":
             return "no_call" if char else "cut"
@@ -193,31 +233,46 @@ class CallsReader:
             if not litter:
                 break
             self.source.take(len(litter))
-            if litter != "```":
+            if litter == "]" and self._in_array:
+                self._in_array = False
+            elif litter != "```":
                 call.repairs.append(f"{litter!r} stands behind them")
         yield from self._take(self.shape.tail.words, call)
 
     def _give_up(self, word: str, segment: SegmentType | None) -> Reading[None]:
-        """What was taken is no call: text, unless a mark behind it shows that it was meant as one."""
-        closers = self.closers
-        finder = Finder([*closers, *distinct(self.openers)])
-        n_taken = 0
-        found = ""
-        while word and n_taken < _LONGEST_GARBAGE:
+        """What was taken is no call: text, unless a mark behind it shows that it was meant as one.
+
+        A mark that can't be text is told in a diagnostic. White space at the end of the text is given back.
+        """
+        lead = self.source.raw()
+        found = (yield from self._garbage()) if word else ""
+        if found and found in self.closers:
+            yield from self._take(self._tail_from(found), None)
+            raw = lead + self.source.raw()
+            self.writer.diagnose("unreadable_call", "A call can't be read: it has no name.", raw=raw)
+            return
+        is_mark = self._in_section or re.match(TOKEN, word) is not None
+        text = ("" if is_mark else lead) + self.source.raw()
+        problem = f"{self.alphabet.spell(word)!r} opens a call that has no name."
+        if is_mark:
+            self.writer.diagnose("unreadable_call", problem, raw=lead)
+        kept = text.rstrip()
+        self.writer.text(kept, segment, raw=kept)
+        self.source.give_back(text[len(kept) :])
+        self.left_space = text[len(kept) :]
+        if word and not is_mark:
+            self.writer.diagnose("unreadable_call", problem)
+
+    def _garbage(self) -> Reading[str]:
+        """Takes what is no call, up to a mark, which is given, or to where none is near."""
+        finder, n_taken = Finder([*self.closers, *distinct(self.openers)]), 0
+        while n_taken < _LONGEST_GARBAGE:
             n_before, found = finder.scan(self.source)
             n_taken += len(self.source.take(min(n_before, _LONGEST_GARBAGE - n_taken)))
             if found or self.source.ended:
-                break
+                return found if n_taken < _LONGEST_GARBAGE else ""
             yield
-        if found in closers and found:
-            yield from self._take(self._tail_from(found), None)
-            self.writer.diagnose("unreadable_call", "A call can't be read: it has no name.", takes_raw=True)
-            return
-        raw = self.source.raw()
-        self.writer.text(raw, segment, raw=raw)
-        if word:
-            spelled = self.alphabet.spell(word)
-            self.writer.diagnose("unreadable_call", f"{spelled!r} opens a call that has no name.")
+        return ""
 
     def _tail_from(self, word: str) -> tuple[str, ...]:
         words = self.shape.tail.words if word in self.shape.tail.words else self.section.tail.words

@@ -31,12 +31,13 @@ class HeadReader:
     call: Call
     shape: CallShape
     doubtful: bool
+    openers: Sequence[str]
 
     def read(self) -> Reading[bool]:
         """Takes the head of the call. False if there is no name, or the output ended in it."""
         heads = [_pieces(head) for head in self.shape.heads]
-        words = [piece for head in heads for piece in head if isinstance(piece, str)]
-        name = yield from self._until(*words, *self.shape.tail.words[:1], *_ENDS_OF_NAMES)
+        words = [piece for head in heads for piece in head if not isinstance(piece, Slot)]
+        name = yield from self._until(*words, *self.shape.tail.words[:1], *self.openers, *_ENDS_OF_NAMES)
         if name is None:
             return False
         self.call.set_name(name)
@@ -55,22 +56,24 @@ class HeadReader:
     def _head(self, heads: Sequence[Sequence[str | Slot]]) -> Reading[Sequence[str | Slot]]:
         """That of the heads which begins as the output does: the format's own if none does."""
         yield from self.source.space()
-        firsts = {head[0]: head for head in reversed(heads) if head and isinstance(head[0], str)}
-        word = yield from self.source.which([word for word in firsts if isinstance(word, str)])
+        firsts = {head[0]: head for head in reversed(heads) if head and not isinstance(head[0], Slot)}
+        word = yield from self.source.which(list(firsts))
         return firsts.get(word, heads[0])
 
     def _pieces_of(self, head: Sequence[str | Slot]) -> Reading[bool]:
         pending = list(head)
         while pending:
             piece = pending.pop(0)
-            if isinstance(piece, str):
+            if not isinstance(piece, Slot):
                 yield from self._word(piece, is_last=not pending)
                 continue
-            text = yield from self._until(*(word for word in pending if isinstance(word, str)), "\n", "{")
+            text = yield from self._until(
+                *(word for word in pending if not isinstance(word, Slot)), "\n", "{"
+            )
             if text is None:
                 return False
             if piece is Slot.CALL_ID:
-                self.call.call_id = text.strip()
+                self.call.call_id = text.strip() or None
         return True
 
     def _word(self, word: str, *, is_last: bool) -> Reading[None]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from chatwrap.chat.history import SegmentType
-from chatwrap.chat.slotted import SlottedText, SyntaxText
+from chatwrap.chat.slotted import Slot, SlottedText, SyntaxText
 from chatwrap.chat.syntax import ChatWrapperSettings, SegmentsSyntax, SegmentSyntax
 from chatwrap.chat.text import LlamaText, SpecialTokensText
-from chatwrap.output.marks import Mark
+from chatwrap.output.marks import Mark, common_start
 from chatwrap.output.source import Alphabet, Reading, Source
 
 Part: TypeAlias = Literal["text", "thought", "comment", "call"]
@@ -29,16 +30,18 @@ class PartShape:
 class PartShapes:
     """The shapes of all parts, what stands between two, and what closes all that is open.
 
-    `are_messages` tells that each part is a message of its own, so that the next one ends it.
+    `are_messages` tells that each part is a message of its own, so that the next one ends it. `calls` are
+    the marks that open calls.
     """
 
     shapes: tuple[PartShape, ...]
     between: Mark
     close_all: Mark
     are_messages: bool
+    calls: tuple[Mark, ...]
 
     @classmethod
-    def of(cls, segments: SegmentsSyntax, alphabet: Alphabet) -> PartShapes:
+    def of(cls, segments: SegmentsSyntax, calls: tuple[Mark, ...], alphabet: Alphabet) -> PartShapes:
         given: tuple[tuple[Part, SegmentSyntax | None], ...] = (
             ("thought", segments.thought),
             ("comment", segments.comment),
@@ -52,7 +55,18 @@ class PartShapes:
         between, close_all = (
             _mark(text or "", alphabet) for text in (segments.between_parts, segments.close_all_segments)
         )
-        return cls(shapes, between, close_all, segments.text is not None)
+        return cls(shapes, between, close_all, segments.text is not None, calls)
+
+    @property
+    def leads(self) -> tuple[str, ...]:
+        """The first words of all parts and calls."""
+        marks = (*(shape.lead for shape in self.shapes), *self.calls)
+        return tuple(mark.words[0] for mark in marks if mark)
+
+    @property
+    def common_lead(self) -> str:
+        """What all messages begin with: the prompt may end with it."""
+        return common_start(min(self.leads), max(self.leads)) if self.are_messages and self.leads else ""
 
     def with_lead(self, word: str) -> list[PartShape]:
         """The shapes whose lead begins with `word`."""
@@ -71,6 +85,9 @@ class PartShapes:
         return None
 
 
+_IN_A_WORD: Final = re.compile(r"[\w.-]")
+
+
 def follow(shapes: Sequence[PartShape], source: Source) -> Reading[tuple[PartShape | None, str]]:
     """Takes the words of that lead among `shapes` which stands here, and the white space behind it.
 
@@ -82,23 +99,24 @@ def follow(shapes: Sequence[PartShape], source: Source) -> Reading[tuple[PartSha
         shapes = [shape for shape in shapes if shape.lead.words[depth : depth + 1] == (word,)]
         depth += 1
         gap = yield from source.space()
-        word = yield from _whole_word(
+        word = yield from whole_word(
             [w for shape in shapes for w in shape.lead.words[depth : depth + 1]], source
         )
     return next((shape for shape in shapes if len(shape.lead.words) == depth), None), gap
 
 
-def _whole_word(words: Sequence[str], source: Source) -> Reading[str]:
-    """The one of `words` that stands here and isn't the beginning of a longer one."""
-    word = yield from source.which(words)
-    if word and word[-1].isalnum():
+def whole_word(words: Sequence[str], source: Source) -> Reading[str]:
+    """The longest of `words` that stands here and isn't the beginning of a longer word; "" if none does."""
+    while word := (yield from source.which(words)):
         behind = (yield from source.window(len(word) + 1))[len(word) :]
-        return "" if behind.isalnum() else word
-    return word
+        if not (word[-1].isalnum() and _IN_A_WORD.match(behind)):
+            return word
+        words = [other for other in words if len(other) < len(word)]
+    return ""
 
 
 def _mark(text: SyntaxText, alphabet: Alphabet) -> Mark:
-    return Mark.of("".join(part for part in alphabet.of_mark(text) if isinstance(part, str)))
+    return Mark.of("".join(part for part in alphabet.of_mark(text) if not isinstance(part, Slot)))
 
 
 def control_texts(value: object) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection
 from typing import TypeAlias
 
 from chatwrap.chat.text import SpecialTokensText
@@ -16,16 +17,18 @@ Piece: TypeAlias = str | SpecialTokensText
 class AnswerPieces:
     """Turns token ids into the pieces before the stop: text as `str`, special tokens as control text.
 
-    Control tokens are pieces whatever they mean; of the user-defined ones only those that tell a mark
-    are, as white space and single letters are ordinary text. A control token that ends the turn is none.
+    Control tokens are pieces whatever they mean; of the user-defined ones those whose text is among
+    `markers`, as all others are ordinary text (HTML tags, white space). A control token that ends the
+    turn is none.
 
     Laws: the pieces' texts joined, without those of control tokens, are the bytes that the detector
     released, as UTF-8; a special token's text is never cut into two pieces, unless a stop cuts it.
     """
 
-    def __init__(self, detector: StopDetector, tokenizer: Tokenizer) -> None:
+    def __init__(self, detector: StopDetector, tokenizer: Tokenizer, markers: Collection[str] = ()) -> None:
         self._detector = detector
         self._tokenizer = tokenizer
+        self._markers = frozenset(markers)
         self._decoder = Utf8Decoder()
         self._marks: deque[tuple[int, SpecialTokenEntry]] = deque()
         self._pending = bytearray()
@@ -49,7 +52,7 @@ class AnswerPieces:
         is_text = entry is None or entry.user_defined
         piece = self._tokenizer.piece(token_id) if is_text else b""
         if is_text:
-            if entry is not None and _is_marker(entry):
+            if entry is not None and entry.text in self._markers:
                 self._marks.append((self._n_fed, entry))
             self._n_fed += len(piece)
         self._tail = (self._tail + piece)[-4:] if is_text else b""
@@ -91,10 +94,6 @@ class AnswerPieces:
     def _text(self, data: bytes, *, ends: bool = False) -> list[Piece]:
         text = self._decoder.feed(data) + (self._decoder.flush() if ends else "")
         return [text] if text else []
-
-
-def _is_marker(entry: SpecialTokenEntry) -> bool:
-    return len(entry.text) > 1 and bool(entry.text.strip())
 
 
 def _ends_whole(tail: bytes) -> bool:

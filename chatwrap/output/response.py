@@ -18,7 +18,13 @@ from chatwrap.chat.events import (
     SegmentText,
     TextEvent,
 )
-from chatwrap.chat.history import ChatModelResponse, ChatModelSegment, ResponsePart, SegmentType
+from chatwrap.chat.history import (
+    ChatModelFunctionCall,
+    ChatModelResponse,
+    ChatModelSegment,
+    ResponsePart,
+    SegmentType,
+)
 
 
 def response_of(events: Iterable[ResponseEvent]) -> ChatModelResponse:
@@ -82,12 +88,21 @@ class _Collector:
         self.is_segment = False
 
     def _end_segment(self, segment_type: SegmentType) -> None:
-        last = self.parts[-1] if self.parts and not self.pieces and not self.is_segment else None
         self.open.pop()
-        if isinstance(last, ChatModelSegment) and last.segment_type == segment_type and not last.ended:
-            self.parts[-1] = last.model_copy(update={"ended": True})
+        if not self.pieces and not self.is_segment and self._end_earlier(segment_type):
             return
         text = "".join(self.pieces)
         self.pieces.clear()
         self.is_segment = False
         self.parts.append(ChatModelSegment(segment_type=segment_type, text=text))
+
+    def _end_earlier(self, segment_type: SegmentType) -> bool:
+        """Ends the last open segment of a type, behind which only calls came. False if there is none."""
+        index = len(self.parts) - 1
+        while index >= 0 and isinstance(self.parts[index], ChatModelFunctionCall):
+            index -= 1
+        part = self.parts[index] if index >= 0 else None
+        if not isinstance(part, ChatModelSegment) or part.segment_type != segment_type or part.ended:
+            return False
+        self.parts[index] = part.model_copy(update={"ended": True})
+        return True

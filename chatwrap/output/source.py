@@ -104,6 +104,7 @@ class Source:
         self.at = 0
         self.ended = False
         self.stopped_by = ""
+        self._n_unwritten = 0
         self._spellings: deque[str] = deque()
         self._taken: list[str] = []
 
@@ -116,16 +117,28 @@ class Source:
         """No more follows; the answer ended at the text `stopped_by`, which isn't part of it."""
         self.ended, self.stopped_by = True, stopped_by
 
+    def insert(self, mark: str) -> None:
+        """Puts the beginning of a mark before what is ahead: the prompt has it, so it isn't output."""
+        self.ahead = mark + self.ahead[self.at :]
+        self.at, self._n_unwritten = 0, len(mark)
+
     def take(self, n: int) -> str:
         """The next `n` characters, which are read by that, in the model's spelling."""
-        text = self.ahead[self.at : self.at + n]
+        n_inserted = min(n, self._n_unwritten)
+        text = self.ahead[self.at + n_inserted : self.at + n]
+        self._n_unwritten -= n_inserted
         self.at += n
         if not text.isascii():
             text = _SURROGATE.sub(self._spelling, text)
         self._taken.append(text)
         return text
 
+    def give_back(self, raw: str) -> None:
+        """Counts `raw`, which was taken and asked for, as taken since."""
+        self._taken.append(raw)
+
     def raw(self) -> str:
+        """What was taken since this was asked for last."""
         raw = "".join(self._taken)
         self._taken.clear()
         return raw

@@ -34,7 +34,7 @@ class TaggedReader:
     def read(self, tail: tuple[str, ...]) -> Reading[bool]:
         self.tail = tail
         prefix = self.alphabet.of_mark(self.notation.prefix)
-        opener = Mark.of(prefix[0]).words if isinstance(prefix[0], str) else ()
+        opener = Mark.of(prefix[0]).words if not isinstance(prefix[0], Slot) else ()
         while True:
             char = yield from self.source.past_space()
             if not char:
@@ -65,7 +65,7 @@ class TaggedReader:
         if filled is None:
             return False
         name = filled.get(Slot.PARAMETER_NAME, "").strip().strip("\"'")
-        layout = Mark.of(prefix[-1]).after if isinstance(prefix[-1], str) else ""
+        layout = Mark.of(prefix[-1]).after if not isinstance(prefix[-1], Slot) else ""
         gap = yield from self.source.window(len(layout))
         self.source.take(len(common_start(gap, layout)))
         self.call.put(f'{", " if self._names else "{"}"{escaped(name)}": ')
@@ -77,11 +77,11 @@ class TaggedReader:
         """Takes the mark before a value and gives what its slots hold; None if the output ends in it."""
         filled: dict[Slot, str] = {}
         for index, part in enumerate(prefix):
-            if isinstance(part, str):
+            if not isinstance(part, Slot):
                 yield from self._words(Mark.of(part).words)
                 continue
             following = prefix[index + 1] if index + 1 < len(prefix) else ">"
-            assert isinstance(following, str)
+            assert not isinstance(following, Slot)
             finder = Finder([*Mark.of(following).words[:1], "\n"])
             text = yield from self._until(finder)
             if text is None:
@@ -169,7 +169,7 @@ class TaggedReader:
     @property
     def _opener(self) -> tuple[str, ...]:
         first = self.alphabet.of_mark(self.notation.prefix)[0]
-        return Mark.of(first).words[:1] if isinstance(first, str) else ()
+        return Mark.of(first).words[:1] if not isinstance(first, Slot) else ()
 
     def _ends_value(self, word: str, body: str) -> Reading[bool]:
         """Whether the value ends at `word`: its own end mark, or the call's, or another argument's mark."""
@@ -193,7 +193,7 @@ class TaggedReader:
             [name for name in properties if name not in self._names] if isinstance(properties, dict) else []
         )
         prefix = self.alphabet.of_mark(self.notation.prefix)
-        texts = [re.escape(part.strip()) if isinstance(part, str) else None for part in prefix]
+        texts = [re.escape(part.strip()) if not isinstance(part, Slot) else None for part in prefix]
         options = "|".join(map(re.escape, names)) or "(?!)"
         return "".join(rf"\s*{text}" if text is not None else f"(?:{options})" for text in texts[:3])
 

@@ -52,9 +52,11 @@ class EventWriter:
     def end_call(self, index: int, call: ChatModelFunctionCall) -> None:
         self._add(CallEnd(index, call, self.source.raw()))
 
-    def diagnose(self, kind: DiagnosticKind, message: str, *, takes_raw: bool = False) -> None:
-        """Tells that something isn't as it should be; with `takes_raw` no other event has the text."""
-        raw = self.source.raw() if takes_raw else ""
+    def diagnose(self, kind: DiagnosticKind, message: str, *, takes_raw: bool = False, raw: str = "") -> None:
+        """Tells that something isn't as it should be; with `takes_raw` no other event has the text, or
+        the text is `raw`.
+        """
+        raw = self.source.raw() if takes_raw else raw
         if self._strict:
             raise OutputError(kind, message, raw)
         self._add(Diagnostic(kind, message, raw))

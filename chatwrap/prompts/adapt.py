@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 from chatwrap.errors import Fault, PromptError
+from chatwrap.prompts.answer_grammar import AnswerRules, marked_json
 from chatwrap.prompts.compiled import RESPONSE_FORMAT_NAME, title_of
 from chatwrap.prompts.conversation import as_messages
 from chatwrap.prompts.json_parser import JsonOutputParser
 from chatwrap.prompts.messages import Message
-from chatwrap.prompts.regex_parser import RegexOutputParser, RegexPattern
+from chatwrap.prompts.regex_parser import PatternLike, RegexOutputParser, RegexPattern
 from chatwrap.prompts.template import PromptTemplate
 
 _INSTRUCTIONS: Final = f"""\
@@ -22,7 +24,21 @@ Think first if you need to. Then write the JSON between <final_answer> and </fin
 <final_answer>
 the JSON value
 </final_answer>"""
-_FINAL_ANSWER: Final = RegexPattern(r"<final_answer>(.*?)(?:</final_answer>|\Z)", "last", re.DOTALL)
+_OPEN: Final = "<final_answer>\n"
+_CLOSE: Final = "\n</final_answer>"
+_PATTERN: Final = RegexPattern(r"<final_answer>(.*?)(?:</final_answer>|\Z)", "last", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class FinalAnswerOutputParser(RegexOutputParser):
+    """What stands between the last ``<final_answer>`` marks, or the whole output where there are none."""
+
+    regex_pattern: PatternLike | Mapping[str, PatternLike] = _PATTERN
+    strict: bool = False
+
+    def answer_grammar(self, rules: AnswerRules) -> str | None:
+        """JSON that is valid by the response format, between the marks."""
+        return marked_json(rules, _OPEN, _CLOSE)
 
 
 def adapt_prompt_template_for_json_structured_generation(prompt_template: PromptTemplate) -> PromptTemplate:
@@ -38,7 +54,7 @@ def adapt_prompt_template_for_json_structured_generation(prompt_template: Prompt
     return replace(
         prompt_template.copy(),
         messages=[Message(_INSTRUCTIONS), *as_messages(prompt_template.messages)],
-        output_parser=[RegexOutputParser(_FINAL_ANSWER, strict=False), JsonOutputParser()],
+        output_parser=[FinalAnswerOutputParser(), JsonOutputParser()],
         native_structured_generation=False,
     )
 

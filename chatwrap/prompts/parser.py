@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from chatwrap.errors import PromptError
+from chatwrap.prompts.answer_grammar import AnswerRules
 from chatwrap.prompts.contents import ImageContent
 from chatwrap.prompts.messages import Message
 from chatwrap.prompts.streaming import OutputChunk, OutputStream
@@ -32,6 +33,10 @@ class OutputParser(ABC):
 
     def parse_partial(self, content: Message) -> Message | None:
         """The message so far, of raw output that may go on; None while nothing can be said."""
+        return None
+
+    def answer_grammar(self, rules: AnswerRules) -> str | None:
+        """GBNF of the output that this parser reads, for models that can be held to it; None for any text."""
         return None
 
     def parse_output_streaming(

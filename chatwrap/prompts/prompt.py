@@ -7,13 +7,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from chatwrap.chat.history import ChatHistory
-from chatwrap.chat.model import ChatRequest
+from chatwrap.chat.model import ChatRequest, ToolChoice
+from chatwrap.errors import OptionError
 from chatwrap.prompts.answer import AnswerFormat, ResponseFormatLike
+from chatwrap.prompts.answer_grammar import AnswerRules
 from chatwrap.prompts.conversation import as_conversation, as_messages
 from chatwrap.prompts.generation import LlmGenerationConfig
 from chatwrap.prompts.messages import Message
 from chatwrap.prompts.models import ModelLike
 from chatwrap.prompts.parser import OutputParser, parse_with
+from chatwrap.prompts.tool_parser import ToolOutputParser
 from chatwrap.prompts.tools import Tool, as_functions_of, as_tools
 
 if TYPE_CHECKING:
@@ -56,16 +59,42 @@ class Prompt:
         """The messages as a conversation. Raises `HistoryError` with every fault."""
         return as_conversation(self.messages)
 
-    def to_request(self, options: Mapping[str, Any] | None = None) -> ChatRequest:
-        """What a model is asked; `options` are sampling options that win over the prompt's own."""
+    def to_request(
+        self,
+        options: Mapping[str, Any] | None = None,
+        *,
+        tool_choice: ToolChoice = "auto",
+        max_parallel_calls: int | None = None,
+    ) -> ChatRequest:
+        """What a model is asked; `options` are sampling options that win over the prompt's own.
+
+        Where the output parsers read a form of their own, the request has its grammar. Raises
+        `OptionError` for a tool choice that neither functions nor such a grammar can keep.
+        """
         config = self.generation_config.options() if self.generation_config else {}
         form = self.response_format
+        grammar = None if form is not None or self.tools else self._answer_grammar(tool_choice)
+        if tool_choice not in ("auto", "none") and not self.tools and grammar is None:
+            problem = f"{tool_choice!r} can't be demanded of this prompt."
+            raise OptionError.of("tool_choice", problem, "Use native tools, or the JSON or ReAct templates.")
         return ChatRequest(
             history=self.history(),
             functions=as_functions_of(self.tools),
+            tool_choice=tool_choice if self.tools else "auto",
+            max_parallel_calls=max_parallel_calls,
             response_schema=None if form is None else AnswerFormat.of(form).schema,
+            response_grammar=grammar,
             options={**config, **(options or {})},
         )
+
+    def _answer_grammar(self, tool_choice: ToolChoice) -> str | None:
+        """The grammar of the first parser that has one."""
+        schema = None if self.answer_format is None else AnswerFormat.of(self.answer_format).schema
+        for parser in self.parsers:
+            tools = tuple(parser.known_tools) if isinstance(parser, ToolOutputParser) else ()
+            if (text := parser.answer_grammar(AnswerRules(schema, tools, tool_choice))) is not None:
+                return text
+        return None
 
     def copy(self, **changes: Any) -> Self:
         """This prompt with `changes`, fields by name."""

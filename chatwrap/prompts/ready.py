@@ -52,7 +52,9 @@ Write each step exactly so:
 ```json
 {{"name": "tool", "parameters": {{"parameter": "value"}}}}
 ```
-Then stop; the result comes as ## Observation. {_ANSWER_RULE}{{% endif %}}"""
+Then stop; the result comes as ## Observation. If the results so far are enough, or no tool helps, write:
+## Thought: why you know the answer
+## Answer: what you tell the user{{% endif %}}"""
 
 
 def _template(

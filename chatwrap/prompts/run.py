@@ -23,6 +23,7 @@ from chatwrap.chat.events import (
     TextEvent,
 )
 from chatwrap.chat.history import ChatModelSegment
+from chatwrap.chat.model import ChatRequest
 from chatwrap.errors import AnswerError, ModelError
 from chatwrap.prompts.answer import AnswerFormat
 from chatwrap.prompts.contents import ToolRequest
@@ -163,7 +164,7 @@ class PromptStream(Iterator[StreamedPiece]):
 
     def __init__(self, model: ModelLike, prompt: Prompt, options: dict[str, Any]) -> None:
         self._prompt = prompt
-        self._events = as_model(model).respond(prompt.to_request(options))
+        self._events = as_model(model).respond(_request(prompt, options))
         self._pieces = self._read()
         self._result: Completion | None = None
 
@@ -212,10 +213,20 @@ class PromptStream(Iterator[StreamedPiece]):
         yield StreamedPiece("", self._result.message)
 
 
+def _request(prompt: Prompt, options: dict[str, Any]) -> ChatRequest:
+    choices = {name: options[name] for name in ("tool_choice", "max_parallel_calls") if name in options}
+    sampling = {name: value for name, value in options.items() if name not in choices}
+    return prompt.to_request(sampling, **choices)
+
+
 def run(model: ModelLike, prompt: Prompt, **options: Any) -> Completion:
-    """The model's whole answer to a prompt; `options` are sampling options that win over the prompt's own."""
+    """The model's whole answer to a prompt.
+
+    `options` are sampling options, which win over the prompt's own, and ``tool_choice`` and
+    ``max_parallel_calls`` (see `Prompt.to_request`).
+    """
     collector = _Collector()
-    for event in as_model(model).respond(prompt.to_request(options)):
+    for event in as_model(model).respond(_request(prompt, options)):
         collector.take(event)
     if collector.end is None:
         raise ModelError("run: the model's answer has no end. Its events must end with a ResponseEnd.")

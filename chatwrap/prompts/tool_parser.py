@@ -72,6 +72,10 @@ class ToolOutputParser(OutputParser):
             request if tool is None else replace(request, args=coerced_arguments(request.args, tool.schema))
         )
 
+    @property
+    def known_tools(self) -> list[Tool]:
+        """The tools that requests are made to fit."""
+        return [tool for tool in self.tools or () if isinstance(tool, Tool)]
+
     def _tool(self, name: Any) -> Tool | None:
-        known = (tool for tool in self.tools or () if isinstance(tool, Tool))
-        return next((tool for tool in known if tool.name == name), None)
+        return next((tool for tool in self.known_tools if tool.name == name), None)

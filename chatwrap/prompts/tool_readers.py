@@ -10,9 +10,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
+from chatwrap.chat.history import ChatModelSegment
 from chatwrap.errors import AnswerError
+from chatwrap.prompts.answer_grammar import AnswerRules, json_calls, react_steps
 from chatwrap.prompts.contents import ToolRequest
 from chatwrap.prompts.json_parser import loads_repaired
+from chatwrap.prompts.messages import Message
+from chatwrap.prompts.parser import raw_text
 from chatwrap.prompts.tool_parser import ToolOutputParser
 
 _ARGUMENT_KEYS: Final = ("parameters", "arguments", "args")
@@ -31,6 +35,10 @@ class JsonToolOutputParser(ToolOutputParser):
     >>> JsonToolOutputParser().parse_tool_request_from_str('{"name": "f", "parameters": {"x": 1}}')[0].args
     {'x': 1}
     """
+
+    def answer_grammar(self, rules: AnswerRules) -> str | None:
+        """A call, where one is demanded."""
+        return json_calls(rules)
 
     def parse_thoughts_and_calls(self, raw_txt: str) -> tuple[str, str]:
         for start, _, value in _values(raw_txt):
@@ -103,12 +111,23 @@ class PythonToolOutputParser(ToolOutputParser):
 class ReactToolOutputParser(ToolOutputParser):
     """Requests as ReAct: ``## Thought: ...``, then ``## Action:`` with a JSON object in a fence.
 
-    What the model goes on to imagine behind ``## Observation:`` is cut off.
+    What the model goes on to imagine behind ``## Observation:`` is cut off. ``## Answer:`` instead of an
+    action ends the steps: the message is what follows, the thought a segment of it.
 
     >>> message = ReactToolOutputParser().parse_thoughts_and_calls("## Thought: why\\n## Action:\\n{}")
     >>> message
     ('why', '{}')
     """
+
+    def answer_grammar(self, rules: AnswerRules) -> str | None:
+        """A thought, then an action or an answer."""
+        return react_steps(rules)
+
+    def parse_output(self, message: Message) -> Message:
+        return _answered(message) or super().parse_output(message)
+
+    def parse_partial(self, content: Message) -> Message | None:
+        return _answered(content) or super().parse_partial(content)
 
     def parse_thoughts_and_calls(self, raw_txt: str) -> tuple[str, str]:
         said = _OBSERVATION.split(raw_txt, maxsplit=1)[0]
@@ -133,9 +152,23 @@ class ReactToolOutputParser(ToolOutputParser):
 _THOUGHT: Final = re.compile(r"^\s*#*[ \t]*Thoughts?:", re.IGNORECASE)
 _ACTION: Final = re.compile(r"^[ \t]*#*[ \t]*Action:", re.IGNORECASE | re.MULTILINE)
 _OBSERVATION: Final = re.compile(r"^[ \t]*#*[ \t]*Observation:", re.IGNORECASE | re.MULTILINE)
+_ANSWER: Final = re.compile(r"^[ \t]*##[ \t]*(?:Final )?Answer:", re.IGNORECASE | re.MULTILINE)
 _STEP: Final = re.compile(r"^[ \t]*##[ \t]*(?:Thought|Action|Answer)", re.IGNORECASE | re.MULTILINE)
 _FENCED: Final = re.compile(r"```(?:json)?[ \t]*\n?(.*?)(?:```|\Z)", re.DOTALL)
 _OPEN_HEADING: Final = re.compile(r"(?:\A|\n)[^\n]{0,14}\Z")  # a line that may become "## Observation:"
+
+
+def _answered(message: Message) -> Message | None:
+    """The message of an output that ends in an answer; None if it doesn't."""
+    if message.tool_requests:
+        return None
+    said = _OBSERVATION.split(raw_text(message), maxsplit=1)[0]
+    before, *answers = _ANSWER.split(said, maxsplit=1)
+    if not answers or _ACTION.search(before):
+        return None
+    thought = _THOUGHT.sub("", before, count=1).strip()
+    segments = [ChatModelSegment(segment_type="thought", text=thought)] if thought else []
+    return message.copy(content=answers[0].strip(), segments=[*message.segments, *segments])
 
 
 def _next_step(actions: str) -> str:

@@ -19,12 +19,16 @@ _ESCAPES: Final = {"&": "\\u0026", "<": "\\u003c", ">": "\\u003e"}
 class ToolCallsAsTextTransform(MessageTransform):
     """Each request as an assistant's text, its results as a user's, as `requests` and `results` write them.
 
+    `answers` writes an answer with the thought before it; without it such messages stay as they are.
+    `closing` stands behind results that the model has to go on from now.
     The results of requests made together are one message. A result can't close the marks around it: it
     is JSON with ``&``, ``<`` and ``>`` as escapes. Raises `PromptError` for a result without a request.
     """
 
     requests: Callable[[str, Sequence[ToolRequest]], str]
     results: Callable[[Sequence[ToolResult], Mapping[str, str]], str]
+    answers: Callable[[str, str], str] | None = None
+    closing: str = ""
 
     def __call__(self, messages: list[Message]) -> list[Message]:
         made: list[Message] = []
@@ -45,7 +49,8 @@ class ToolCallsAsTextTransform(MessageTransform):
             made.append(self._written(message))
         if faults:
             raise PromptError(faults)
-        self._write_results(made, waiting, names)
+        if waiting:
+            made.append(Message(self.results(waiting, names) + self.closing))
         return made
 
     async def call_async(self, messages: list[Message]) -> list[Message]:
@@ -53,7 +58,10 @@ class ToolCallsAsTextTransform(MessageTransform):
 
     def _written(self, message: Message) -> Message:
         if not message.tool_requests:
-            return message
+            if self.answers is None or message.role != "assistant" or not message.thought:
+                return message
+            answer = self.answers(message.thought, message.content)
+            return message.copy(contents=[TextContent(answer)], segments=())
         text = self.requests(message.content if message.contents else "", message.tool_requests)
         return message.copy(contents=[TextContent(text)], tool_requests=None, continues=False)
 
@@ -98,6 +106,11 @@ def react_requests(thoughts: str, requests: Sequence[ToolRequest]) -> str:
     return "\n".join(steps)
 
 
+def react_answer(thought: str, answer: str) -> str:
+    """A thought and the answer that ends the steps."""
+    return f"## Thought: {thought}\n## Answer: {answer}"
+
+
 def tagged_results(results: Sequence[ToolResult], names: Mapping[str, str]) -> str:
     """Each result between ``<tool_response>`` marks; with the tool's name where there are several."""
     return "\n".join(
@@ -116,6 +129,10 @@ def _named(result: ToolResult, results: Sequence[ToolResult], names: Mapping[str
     return {"name": names.get(result.tool_request_id, ""), "result": result.content}
 
 
+# A model of 135M parameters repeats its last step unless the way out is the last thing it reads.
+_REACT_CLOSING: Final = "\n\nIf this is enough, go on with:\n## Thought: I know the answer.\n## Answer:"
 JSON_CALLS_AS_TEXT: Final = ToolCallsAsTextTransform(json_requests, tagged_results)
 PYTHON_CALLS_AS_TEXT: Final = ToolCallsAsTextTransform(python_requests, tagged_results)
-REACT_AS_TEXT: Final = ToolCallsAsTextTransform(react_requests, observed_results)
+REACT_AS_TEXT: Final = ToolCallsAsTextTransform(
+    react_requests, observed_results, react_answer, _REACT_CLOSING
+)

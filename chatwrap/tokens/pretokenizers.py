@@ -57,11 +57,17 @@ def _at_age(pattern: str) -> str:
 
 
 _NAMES: Final[Mapping[str, str]] = {
-    "gpt-2": "gpt-2 phi-2 jina-es jina-de gigachat jina-v2-es jina-v2-de a.x-4.0 mellum modern-bert jina-v1-en jina-v2-code roberta-bpe mpt olmo jais exaone4 trillion granite-docling",
+    "gpt-2": (
+        "gpt-2 phi-2 jina-es jina-de gigachat jina-v2-es jina-v2-de a.x-4.0 mellum modern-bert "
+        "jina-v1-en jina-v2-code roberta-bpe mpt olmo jais exaone4 trillion granite-docling"
+    ),
     "digits": "starcoder refact command-r smollm codeshell exaone minerva-7b mellum2",
     "default": "default",
     "falcon": "falcon",
-    "llama-3": "llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano dbrx smaug-bpe chatglm-bpe glm4 glm5",
+    "llama-3": (
+        "llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano dbrx "
+        "smaug-bpe chatglm-bpe glm4 glm5"
+    ),
     "jais-2": "jais-2",
     "qwen-2": "qwen2 deepseek-r1-qwen kormo f2llmv2 stablelm2 megrez hunyuan solar-open grok-2",
     "qwen-3.5": "qwen35",
@@ -90,21 +96,8 @@ _NAMES: Final[Mapping[str, str]] = {
 }
 _KIND_OF: Final = {name: kind for kind, names in _NAMES.items() for name in names.split()}
 _IGNORING_MERGES: Final = frozenset(
-    [
-        "minicpm5",
-        "llama3",
-        "llama-v3",
-        "llama-bpe",
-        "falcon3",
-        "falcon-h1",
-        "pixtral",
-        "midm-2.0",
-        "lfm2",
-        "jina-v5-nano",
-        "youtu",
-        "glm4",
-        "glm5",
-        "tekken",
-        "granite-embed-multi-97m",
-    ]
+    (
+        *("minicpm5", "llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0"),
+        *("lfm2", "jina-v5-nano", "youtu", "glm4", "glm5", "tekken", "granite-embed-multi-97m"),
+    )
 )

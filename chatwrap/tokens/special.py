@@ -28,11 +28,13 @@ class SpecialTokens:
         cuttable = (entry for entry in entries if not entry.user_defined or _is_marker(entry.text))
         self._longest_first = sorted(cuttable, key=lambda entry: -len(entry.text.encode()))
         self.cut = lru_cache(maxsize=4096)(self._cut)
+        self.markers_in = lru_cache(maxsize=256)(self._markers_in)
 
-    def markers_in(self, control_texts: Iterable[str]) -> frozenset[str]:
+    def _markers_in(self, control_texts: frozenset[str]) -> frozenset[str]:
         """The texts of the markers that stand in `control_texts`."""
-        texts = tuple(control_texts)
-        return frozenset(marker.text for marker in self.markers if any(marker.text in text for text in texts))
+        return frozenset(
+            marker.text for marker in self.markers if any(marker.text in text for text in control_texts)
+        )
 
     def _cut(self, control_text: str) -> tuple[ControlPiece, ...]:
         """`control_text` cut at its special tokens, in llama.cpp's order: the longest token first.

@@ -1,8 +1,8 @@
-r"""The regexes that cut a text into words, by pre-tokenizer; see `chatwrap.tokens.pretokenizers`."""
+r"""The regexes that cut a text into words, by kind of pre-tokenizer; see `chatwrap.tokens.pretokenizers`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 _SHORT: Final = r"'(?:[sStTmMdD]|[rR][eE]|[vV][eE]|[lL][lL])"
@@ -11,7 +11,26 @@ _WORD: Final = r"[^\r\n\p{L}\p{N}]?\p{L}+"
 _OTHERS: Final = r" ?[^\s\p{L}\p{N}]+[\r\n]*"
 _LINES: Final = r"\s*[\r\n]+"
 _SPACE: Final = r"\s+(?!\S)|\s+"
+_NO_TRIPLE: Final = r"(?:(?![0-9]{3})\p{N})+"
 _GROUPS_FROM_THE_RIGHT: Final = r"\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))"
+
+
+def _alternatives(easy: Iterable[str], *others: str) -> str:
+    """A regex of alternatives that an automaton matches, fast as one group, and of those that look around.
+
+    The two may change places, since none of `easy` starts with what one of `others` starts with, but
+    for white space, which is last.
+    """
+    return "|".join((f"(?:{'|'.join(filter(None, easy))})", *filter(None, others)))
+
+
+def _before(border: str) -> str:
+    r"""White space, of which a run in front of a border is whole."""
+    return rf"\s+(?={border})|{_SPACE}"
+
+
+def _gpt_2(*, number: str, space: str) -> str:
+    return _alternatives((_SHORT_LOWER, r" ?\p{L}+", number, r" ?[^\s\p{L}\p{N}]+"), space)
 
 
 def _modern(
@@ -24,12 +43,9 @@ def _modern(
     space: str = _SPACE,
 ) -> str:
     """The form that GPT-4's pre-tokenizer began: contractions, words, numbers, others, lines, space."""
-    return "|".join(part for part in (short, word, number, others, lines, space) if part)
-
-
-def _before(border: str) -> str:
-    r"""White space, of which a run in front of a border is whole."""
-    return rf"\s+(?={border})|{_SPACE}"
+    looks_around = "(?" in number
+    easy = (short, word, "" if looks_around else number, others, lines)
+    return _alternatives(easy, number if looks_around else "", space)
 
 
 def _cased(letters: str, *, short: str = "") -> str:
@@ -39,57 +55,65 @@ def _cased(letters: str, *, short: str = "") -> str:
     return rf"{start}{upper}*{lower}+{end}|{start}{upper}+{lower}*{end}"
 
 
+_SIGNS: Final = r"\p{P}$+<=>\^~|"
+
+
 def _punctuated(signs: str, *, number: str) -> str:
     """Runs of `signs` first, then GPT-2's words, then numbers cut."""
     others = rf" ?[^\s\p{{L}}\p{{N}}{signs}]+"
-    return rf"[{signs}]+|{number}| ?\p{{L}}+|{others}|{_before(f'[{signs}]')}"
+    return _alternatives((f"[{signs}]+", r" ?\p{L}+", others), number, _before(f"[{signs}]"))
 
 
-_SIGNS: Final = r"\p{P}$+<=>\^~|"
-_NO_TRIPLE: Final = r"(?:(?![0-9]{3})\p{N})+"
 _CJK: Final = r"[\u4e00-\u9fa5\u3040-\u30ff]"
 
 
 def _chinese(cjk: str, *, number: str, signs_end: str = r"[\r\n]*", lines: str = _LINES) -> str:
     """Numbers, then runs of `cjk`, then words with marks and signs; DeepSeek V3 began it.
 
-    A character of no kind goes with the word behind it, else with others of no kind.
+    A character of no kind goes with the word behind it, else with others of no kind. Where numbers are
+    grouped from the right, llama.cpp cuts behind each group alone and not in front of the first.
     """
-    word, sign, none = r"\p{L}\p{M}", r"\p{P}\p{S}", r"\s\p{L}\p{M}\p{N}\p{P}\p{S}"
-    inside = rf"[{cjk}--[{none}]]?[{cjk}&&[{word}]]+|[{cjk}&&[{sign}]]+|[{cjk}--[{none}]]+"
-    return "|".join(
-        (
-            number,
-            inside,
-            r"[!-/:-@\[-`{-~][A-Za-z]+",
-            rf"[[^\r\n\p{{L}}\p{{N}}{sign}]--{cjk}]?[[{word}]--{cjk}]+",
-            rf" ?[[{sign}]--{cjk}]+{signs_end}",
-            rf"[[^{none}]--{cjk}](?:[[^{none}]--{cjk}](?![[{word}]--{cjk}]))*",
-            lines,
-            _before(rf"[\p{{N}}{cjk}]"),
-        )
+    word, sign, kinds = r"\p{L}\p{M}", r"\p{P}\p{S}", r"\s\p{L}\p{M}\p{N}\p{P}\p{S}"
+    none, looks_around = rf"[[^{kinds}]--{cjk}]", "(?" in number
+    easy = (
+        "" if looks_around else number,
+        rf"[{cjk}--[{kinds}]]?[{cjk}&&[{word}]]+",
+        rf"[{cjk}&&[{sign}]]+",
+        rf"[{cjk}--[{kinds}]]+",
+        r"[!-/:-@\[-`{-~][A-Za-z]+",
+        rf"[[^\r\n\p{{L}}\p{{N}}{sign}]--{cjk}]?[[{word}]--{cjk}]+",
+        rf" ?[[{sign}]--{cjk}]+{signs_end}",
+        lines,
     )
+    gap = rf"{none}(?:{none}(?![[{word}]--{cjk}]))*"
+    if looks_around:
+        return _alternatives(easy, number, f"{gap}(?:{number})?", _before(cjk))
+    return _alternatives(easy, gap, _before(rf"[\p{{N}}{cjk}]"))
 
 
-_BLOOM_SIGNS: Final = r"(\s|.,!?…。，、।۔،)"
+_BLOOM_SIGNS: Final = r"(\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)"
 _BLOOM_GAP: Final = rf"(?:(?! [^{_BLOOM_SIGNS}])[{_BLOOM_SIGNS}])+"
 
 _FAR: Final = r"[\u0800-\u9fa5\uac00-\ud7ff--\s]"
 
 
+def _kinds(*kinds: str) -> tuple[list[str], list[str]]:
+    """Runs of each kind with a space in front, which `_FAR` characters are then cut out of.
+
+    Returns what an automaton matches, and what looks around: the spaces before a `_FAR` run.
+    """
+    near = [rf"\s?[{kind}--{_FAR}]+" for kind in kinds]
+    far = [rf"[{kind}&&{_FAR}]" for kind in kinds]
+    return [*near, *(f"{kind}+" for kind in far)], [rf"\s(?={kind})" for kind in far]
+
+
 def _deepseek_coder() -> str:
     """Line ends; letters and then signs, each with a space in front; `_FAR` runs; digits."""
-    gap = r"(?!\s[\p{L}\p{P}])"
-    parts = [r"[\r\n]"]
-    for kind in (r"\p{L}", r"\p{P}"):
-        near, far = rf"[{kind}--{_FAR}]", rf"[{kind}&&{_FAR}]"
-        parts += [rf"\s?{near}+", rf"\s(?={far})", rf"{far}+"]
-    parts += [
-        rf"[{_FAR}--[\p{{L}}\p{{P}}]]+",
-        r"\p{N}",
-        rf"(?:{gap}[[^\r\n\p{{L}}\p{{P}}\p{{N}}]--{_FAR}])+",
-    ]
-    return "|".join(parts)
+    easy, spaces = _kinds(r"\p{L}", r"\p{P}")
+    own = r"[\p{L}\p{P}]"
+    gap = rf"(?:(?!\s{own})[[^\r\n\p{{L}}\p{{P}}\p{{N}}]--{_FAR}])+"
+    far = (rf"[[{_FAR}--\p{{N}}]--{own}]+", r"\p{N}")
+    return _alternatives((r"[\r\n]", *easy, *far), *spaces, gap)
 
 
 _CASED: Final = (
@@ -106,33 +130,21 @@ _CASED: Final = (
     r"\U000104d8-\U000104fb\U00010c80-\U00010cb2\U00010cc0-\U00010cf2\U000118a0-\U000118df"
     r"\U0001e900-\U0001e943"
 )
-_QUOTED: Final = r"!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002--\s"
+_QUOTED: Final = r"[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002--\s]"
 
 
 def _deepseek_llm() -> str:
-    """Line ends; `_CASED` and then `_QUOTED` runs, each with a space in front; trailing space; `_FAR`; numbers.
+    """Line ends; `_CASED` and `_QUOTED` runs, each with a space in front; trailing space; `_FAR`; numbers.
 
     The quoted set holds ASCII letters, so a word is cut where those meet others: ``h|é|llo``.
     """
-    cased, quoted = f"[{_CASED}]", f"[{_QUOTED}]"
-    both, kinds = f"[{cased}&&{quoted}]", []
-    for kind in (both, f"[{cased}--{quoted}]", f"[{quoted}--{cased}]"):
-        near, far = rf"[{kind}--{_FAR}]", rf"[{kind}&&{_FAR}]"
-        kinds += [rf"\s?{near}+", rf"\s(?={far})", rf"{far}+"]
-    own, space = f"[{cased}{quoted}]", r"[^\S\r\n]"
-    gap = rf"[^{cased}{quoted}{_FAR}\p{{N}}\r\n]"
-    ending = rf"{space}+(?:[{cased}{quoted}\r\n]|\z)"
-    return "|".join(
-        (
-            r"[\r\n]",
-            *kinds,
-            rf"[[{_FAR}--\p{{N}}]--{own}]+",
-            rf"[[{_FAR}&&\p{{N}}]--{own}]+",
-            rf"[\p{{N}}--{_FAR}]+",
-            rf"{space}+(?={space}{own})|{space}+(?![^\r\n])",
-            rf"(?:(?!{ending}){gap})+",
-        )
-    )
+    cased, quoted, space = f"[{_CASED}]", _QUOTED, r"[^\S\r\n]"
+    easy, spaces = _kinds(f"{cased}&&{quoted}", f"{cased}--{quoted}", f"{quoted}--{cased}")
+    own = f"[{cased}{quoted}]"
+    far = (rf"[[{_FAR}--\p{{N}}]--{own}]+", rf"[[{_FAR}&&\p{{N}}]--{own}]+", rf"[\p{{N}}--{_FAR}]+")
+    trailing = rf"{space}+(?={space}{own})|{space}+(?![^\r\n])"
+    gap = rf"(?:(?!{space}+(?:[{cased}{quoted}\r\n]|\z))[^{cased}{quoted}{_FAR}\p{{N}}\r\n])+"
+    return _alternatives((r"[\r\n]", *easy, *far), *spaces, trailing, gap)
 
 
 _HANGUL: Final = r"\uac00-\ud7a3\u3131-\u318e"
@@ -155,9 +167,8 @@ def _youtu() -> str:
         rf"[\p{{N}}--{special}]",
         rf" ?[[^\s{none}]--{special}]+[\r\n/]*",
         _LINES,
-        _before(special),
     ]
-    return "|".join(parts)
+    return _alternatives(parts, _before(special))
 
 
 _HAN: Final = (
@@ -175,42 +186,25 @@ _ASCII_SIGNS: Final = r"\p{P}!-/:-@\[-`{-~"
 def _chameleon() -> str:
     """Image names, tabs, line ends and pairs of spaces, digits and signs one by one; then GPT-2's words."""
     space, border = r"(?:[^\S\t\n ]| (?! ))", rf"(?:[\t\n]|  |\p{{N}}|[{_ASCII_SIGNS}]|{_IMAGE})"
-    return "|".join(
-        (
-            _IMAGE,
-            r"[\t\n]|    |  ",
-            r"\p{N}",
-            f"[{_ASCII_SIGNS}]",
-            rf" (?={_IMAGE})",
-            rf" ?(?:(?!{_IMAGE})\p{{L}})+",
-            rf" ?[^\s\p{{L}}\p{{N}}{_ASCII_SIGNS}]+",
-            rf"{space}+(?={border})|{space}+(?!\S)|{space}",
-        )
-    )
+    others = rf" ?[^\s\p{{L}}\p{{N}}{_ASCII_SIGNS}]+"
+    easy = (_IMAGE, r"[\t\n]|    |  ", r"\p{N}", f"[{_ASCII_SIGNS}]", others)
+    letters = rf" (?={_IMAGE})| ?(?:(?!{_IMAGE})\p{{L}})+"
+    return _alternatives(easy, letters, rf"{space}+(?={border})|{space}+(?!\S)|{space}")
 
 
-def _without_newline() -> str:
-    """Lines and runs of newlines first, then Qwen 2's words."""
+def _laguna() -> str:
+    """Runs of newlines and what stands between them first, then Qwen 2's words."""
     space = r"[^\S\n]"
-    return "|".join(
-        (
-            _SHORT,
-            _WORD,
-            r"\p{N}",
-            r" ?[^\s\p{L}\p{N}]+\r*",
-            rf"{space}*\r+",
-            r"\n+",
-            rf"{space}+(?!\S)|{space}+",
-        )
-    )
+    easy = (_SHORT, _WORD, r"\p{N}", r" ?[^\s\p{L}\p{N}]+\r*", rf"{space}*\r+", r"\n+")
+    return _alternatives(easy, rf"{space}+(?!\S)|{space}+")
 
 
-_GPT_2: Final = rf"{_SHORT_LOWER}| ?\p{{L}}+| ?\p{{N}}+| ?[^\s\p{{L}}\p{{N}}]+|{_SPACE}"
+_SLASHED: Final = r" ?[^\s\p{L}\p{N}]+[\r\n/]*"
 _HALVING_SPACE: Final = "|".join(rf"\s{{{2**power}}}(?!\S)" for power in range(9, 1, -1))
 
 PATTERNS: Final[Mapping[str, str]] = {
-    "gpt-2": _GPT_2,
-    "digits": (rf"\p{{N}}|{_SHORT_LOWER}| ?\p{{L}}+| ?[^\s\p{{L}}\p{{N}}]+|" + _before(r"\p{N}")),
+    "gpt-2": _gpt_2(number=r" ?\p{N}+", space=_SPACE),
+    "digits": _gpt_2(number=r"\p{N}", space=_before(r"\p{N}")),
     "default": _punctuated(_SIGNS, number=rf" (?=\p{{N}})|[0-9]{{3}}|{_NO_TRIPLE}"),
     "falcon": _punctuated(_SIGNS + "`", number=rf" (?=[0-9]{{3}})|[0-9]{{3}}| ?{_NO_TRIPLE}"),
     "llama-3": _modern(number=r"\p{N}{1,3}"),
@@ -218,7 +212,7 @@ PATTERNS: Final[Mapping[str, str]] = {
     "qwen-2": _modern(),
     "qwen-3.5": _modern(word=r"[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+", others=r" ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*"),
     "no-contractions": _modern(short=""),
-    "bailing": _modern(short=r"'(?:[sSdDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])", lines=r"\s*[\r\n]"),
+    "bailing": _modern(lines=r"\s*[\r\n]"),
     "seed-coder": _modern(others=r" ?[^\s\p{L}\p{N}\r\n]+"),
     "exaone-moe": _modern(
         word=r"[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+",
@@ -226,26 +220,20 @@ PATTERNS: Final[Mapping[str, str]] = {
         lines=r"\s*[\r\n]",
     ),
     "minicpm-5": _modern(number=r"\p{N}{1,3}", space=_before(r"\p{N}")),
-    "laguna": _without_newline(),
-    "tekken": _modern(short="", word=_cased(r"\p{L}"), others=r" ?[^\s\p{L}\p{N}]+[\r\n/]*"),
-    "gpt-4o": _modern(
-        short="",
-        word=_cased(r"\p{L}", short=_SHORT),
-        number=r"\p{N}{1,3}",
-        others=r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
-    ),
+    "laguna": _laguna(),
+    "tekken": _modern(short="", word=_cased(r"\p{L}"), others=_SLASHED),
+    "gpt-4o": _modern(short="", word=_cased(r"\p{L}", short=_SHORT), number=r"\p{N}{1,3}", others=_SLASHED),
     "granite-embedding": _modern(
         short="",
         word=_cased(r"[\p{L}\p{M}]", short=_SHORT),
         number=r"\p{N}{1,3}",
-        others=r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
+        others=_SLASHED,
     ),
     "tiny-aya": _modern(
         short="",
         word=rf"[^\r\n\p{{L}}\p{{N}}]?[\p{{L}}\p{{M}}]+(?:{_SHORT})?",
         number=_GROUPS_FROM_THE_RIGHT,
-        others=r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
-        space=_before(r"\p{N}"),
+        others=_SLASHED,
     ),
     "kimi-k2": _modern(
         short=f"[{_HAN}]+",
@@ -264,4 +252,4 @@ PATTERNS: Final[Mapping[str, str]] = {
     "chameleon": _chameleon(),
     "lines": r"[^\n]+|\n+",
 }
-"""Regexes by kind; `\\p{...}` is of any Unicode version here."""
+"""Regexes by kind. Categories are of any Unicode version here; `pre_tokenizer` pins it."""

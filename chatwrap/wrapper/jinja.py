@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -23,50 +23,20 @@ from chatwrap.chat.syntax import ChatWrapperSettings, SegmentsSyntax
 from chatwrap.chat.text import LlamaText, LlamaTextInput, SpecialToken, control
 from chatwrap.chat.tokenizer import Tokenizer
 from chatwrap.errors import HistoryError, OptionError
+from chatwrap.wrapper.adaptations import CALL_ADAPTATIONS, FOLD, IN_WORDS, MERGE, Step, applied
 from chatwrap.wrapper.base import ChatWrapper, ContextState
 from chatwrap.wrapper.content import Content, plain, to_llama_text
 from chatwrap.wrapper.jinja_environment import Clock
 from chatwrap.wrapper.jinja_messages import (
     MessageShape,
-    fold_system,
-    merge_neighbours,
     messages_of,
-    set_text_apart,
-    split_calls,
 )
 from chatwrap.wrapper.jinja_template import ChatTemplate
 from chatwrap.wrapper.learned import LearnedSyntax, learn_syntax, written_result
 from chatwrap.wrapper.losses import Outline, check_losses
 from chatwrap.wrapper.probe import CALLED_TOOLS, OTHER_TOOLS, Capabilities, Feature, Prober, called_history
+from chatwrap.wrapper.spoken import SpokenHistories
 
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """A change that may make a template take a history, and what to tell of it."""
-
-    told: str
-    change: Callable[[ChatHistory], ChatHistory]
-
-
-# What a template can't express is said in words that are content in any format.
-_IN_WORDS: Final = ChatWrapper()
-
-
-def _calls_as_text(history: ChatHistory) -> ChatHistory:
-    return tuple(
-        ChatModelResponse(response=(str(_IN_WORDS.generate_model_response_text(item.response)),))
-        if isinstance(item, ChatModelResponse)
-        else item
-        for item in history
-    )
-
-
-_FOLD: Final = _Step("system: folded into the user message behind it.", fold_system)
-_MERGE: Final = _Step("neighbours of one role: merged.", merge_neighbours)
-_APART: Final = _Step("text before function calls: a message of its own.", set_text_apart)
-_ONE_BY_ONE: Final = _Step("parallel function calls: made one after the other.", split_calls)
-_AS_TEXT: Final = _Step("function calls: written in the default syntax as the model's text.", _calls_as_text)
-_CALL_ADAPTATIONS: Final = ((), (_APART,), (_ONE_BY_ONE,), (_APART, _ONE_BY_ONE), (_AS_TEXT,))
 _ALLOWED: Final[Mapping[bool | str, tuple[bool, ...]]] = {
     "auto": (False, True),
     True: (True,),
@@ -140,6 +110,7 @@ class JinjaTemplateChatWrapper(ChatWrapper):
         )
         self.additional_render_parameters = dict(additional_render_parameters or {})
         self.always_mark = always_mark
+        self._spoken = SpokenHistories(self._default_shape, self._template.looks_alike)
         self._kept_calls: dict[tuple[MessageShape, bool, bool], bool] = {}
         self._for_calls: JinjaTemplateChatWrapper | None = None
         if tool_use_template is not None:
@@ -238,6 +209,9 @@ class JinjaTemplateChatWrapper(ChatWrapper):
             return self._for_calls.generate_context_state(
                 history, functions, document_function_params, **template_variables
             )
+        text = None if functions or template_variables else self._said(history)
+        if text is not None:
+            return ContextState(text, self._stop_generation_triggers, ())
         changes: list[str] = []
         tools = functions_to_openai(functions) if functions and self._template.reads_tools else None
         try:
@@ -248,13 +222,33 @@ class JinjaTemplateChatWrapper(ChatWrapper):
             if not functions:
                 raise
             changes = ["functions: the template can't express them; described in a system message."]
-            described = _IN_WORDS.add_available_functions_system_message_to_history(
+            described = IN_WORDS.add_available_functions_system_message_to_history(
                 history, functions, document_function_params
             )
             text = self._adapted(described, None, changes, template_variables)
         return ContextState(text, self._stop_generation_triggers, tuple(changes))
 
+    def _said(self, history: ChatHistory) -> LlamaText | None:
+        """The text of a history of nothing but texts that ends in a question and needs no adaptation."""
+        is_adapted = self.merges_neighbours is True or self.folds_system is True
+        if is_adapted or not history or isinstance(history[-1], ChatModelResponse):
+            return None
+        spoken = self._spoken.of(history)
+        if spoken is None:
+            return None
+        messages = [message.copy() for message in spoken.messages]
+        marked = spoken.looks_alike or self.always_mark
+        try:
+            text = self._template.render_own(messages, marked=marked, **self.additional_render_parameters)
+        except HistoryError:
+            return None
+        if not spoken.stands_in(plain(text)):
+            return None
+        return to_llama_text(text) if isinstance(text, Content) else control(text)
+
     def _warn_of_unread(self, variables: Mapping[str, Any]) -> None:
+        if not variables:
+            return
         for name in sorted(set(variables) - self.variables):
             known = ", ".join(sorted(self.variables)) or "none"
             message = f"{self._template.name}: never reads the variable {name!r}. It reads: {known}."
@@ -265,8 +259,8 @@ class JinjaTemplateChatWrapper(ChatWrapper):
     ) -> LlamaText:
         """The text of the first adaptation of `history` that the template renders with nothing lost."""
         refusals: list[HistoryError] = []
-        for of_calls in _CALL_ADAPTATIONS if Outline.of(history).has_calls else ((),):
-            called = _applied(of_calls, history)
+        for of_calls in CALL_ADAPTATIONS if Outline.of(history).has_calls else ((),):
+            called = applied(of_calls, history)
             outline = Outline.of(called)
             if outline.has_parallel_calls and not self.capabilities.keeps(Feature.PARALLEL_CALLS):
                 continue
@@ -276,7 +270,7 @@ class JinjaTemplateChatWrapper(ChatWrapper):
                     HistoryError.of("history", "the template drops function calls or their results.")
                 )
             for of_roles in self._role_adaptations(outline) if shapes else ():
-                adapted = _applied(of_roles, called)
+                adapted = applied(of_roles, called)
                 for shape in shapes:
                     try:
                         text = self._rendered(adapted, tools, shape, variables)
@@ -287,11 +281,11 @@ class JinjaTemplateChatWrapper(ChatWrapper):
                         return text
         raise refusals[0]
 
-    def _role_adaptations(self, outline: Outline) -> Iterator[tuple[_Step, ...]]:
+    def _role_adaptations(self, outline: Outline) -> Iterator[tuple[Step, ...]]:
         """Which changes to try, the smallest first; what the options demand is in all of them."""
         for merges in _ALLOWED[self.merges_neighbours]:
             for folds in _ALLOWED[self.folds_system] if outline.has_system else (False,):
-                yield (*((_FOLD,) if folds else ()), *((_MERGE,) if merges else ()))
+                yield (*((FOLD,) if folds else ()), *((MERGE,) if merges else ()))
 
     def _shapes(self, outline: Outline, *, with_tools: bool) -> tuple[MessageShape, ...]:
         """How to spell what templates disagree on: with calls, in the ways in which calls aren't lost."""
@@ -370,12 +364,6 @@ class JinjaTemplateChatWrapper(ChatWrapper):
         if not ending.strip():
             return (eos,)
         return eos, LlamaText(ending), control(ending)
-
-
-def _applied(steps: Iterable[_Step], history: ChatHistory) -> ChatHistory:
-    for step in steps:
-        history = step.change(history)
-    return history
 
 
 def _choice(value: bool | str, name: str) -> bool | str:  # noqa: FBT001

@@ -118,16 +118,31 @@ class ChatTemplate:
         """
         if marked is None:
             marked = self._look_alikes.in_messages(messages) or self._look_alikes.in_value(tools)
-        template = self._marking if marked else self._plain
+        variables["add_generation_prompt"] = add_generation_prompt
+        given = messages if marked else _copy(messages)
+        return self.render_own(given, tools if marked else _copy(tools), marked=marked, **variables)
+
+    def render_own(
+        self, messages: Sequence[Mapping[str, Any]], tools: Any = None, *, marked: bool, **variables: Any
+    ) -> str:
+        """As `render`, with messages and tools that the template may change."""
         context = {
             **self._special_texts,
-            **self._functions_variables(tools, marked=marked),
+            **(self._functions_variables(tools, marked=marked) if self._reads_functions else {}),
+            "add_generation_prompt": True,
             **variables,
-            "messages": [_marked_message(message) for message in messages] if marked else _copy(messages),
-            "tools": as_content(tools) if marked else _copy(tools),
-            "add_generation_prompt": add_generation_prompt,
+            "messages": [_marked_message(message) for message in messages] if marked else messages,
+            "tools": as_content(tools) if marked else tools,
         }
-        return self._run(template, context)
+        return self._run(self._marking if marked else self._plain, context)
+
+    def looks_alike(self, messages: Sequence[Mapping[str, Any]]) -> bool:
+        """Whether a message could be taken for control text."""
+        return self._look_alikes.in_messages(messages)
+
+    @cached_property
+    def _reads_functions(self) -> bool:
+        return not self.variables.isdisjoint(("functions", "datetime"))
 
     def _functions_variables(self, tools: Any, *, marked: bool) -> dict[str, Any]:
         """What templates with variables of their own for functions and the date read (Firefunction)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -14,14 +13,13 @@ from chatwrap.chat.notation import (
     KeywordNotation,
     TaggedNotation,
 )
-from chatwrap.chat.slotted import Slot, SlottedText, SyntaxText, as_slotted
+from chatwrap.chat.slotted import Slot, SlottedText
 from chatwrap.chat.syntax import FunctionsSyntax
 from chatwrap.chat.text import control
 from chatwrap.errors import Fault
 from chatwrap.wrapper.reader import TemplateReader, slotted
 from chatwrap.wrapper.slots import SlotRule
 
-_KEY_BEFORE: Final = re.compile(r'"\s*:\s*$')
 _WHERE: Final = "function_call_arguments"
 _LITERALS: Final = ("json", "python", "python_containers")
 _MAPPINGS: Final = ("python", "json")
@@ -66,17 +64,9 @@ def with_notation(
     """`functions` with this notation of arguments, and what stands for absent ones."""
     written, absent = notation
     call = replace(functions.call, arguments=written)
-    empties = absent == "empty_object" or (absent is None and stands_in_json(call.params_prefix, written))
-    if empties:
+    if absent == "empty_object":
         call = replace(call, empty_call_params_placeholder={})
     return replace(functions, call=call)
-
-
-def stands_in_json(params_prefix: SyntaxText, notation: ArgumentNotation) -> bool:
-    """Whether arguments are the value of a member of a JSON object, where nothing isn't a value."""
-    parts = as_slotted(params_prefix).parts
-    before = str(parts[-1]) if parts else ""
-    return isinstance(notation, JsonNotation) and _KEY_BEFORE.search(before) is not None
 
 
 def _tagged(given: Mapping[str, Any], reader: TemplateReader) -> TaggedNotation:

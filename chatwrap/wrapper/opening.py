@@ -83,6 +83,11 @@ class Opening:
         return "functions" in self.cases
 
     @property
+    def is_dated(self) -> bool:
+        """Whether today's date stands in any case."""
+        return any(Slot.DATE in case.slots for case in self.cases.values())
+
+    @property
     def texts(self) -> Iterator[str]:
         """The format's own texts in all cases."""
         return (text for case in self.cases.values() for text in case.texts)

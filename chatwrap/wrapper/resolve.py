@@ -14,6 +14,7 @@ from chatwrap.chat.text import LlamaText
 from chatwrap.chat.tokenizer import Tokenizer
 from chatwrap.errors import DefinitionError, OptionError
 from chatwrap.wrapper.base import ChatWrapper
+from chatwrap.wrapper.chosen import read_chat_wrapper
 from chatwrap.wrapper.definition import (
     ChatWrapperDefinition,
     builtin_definitions,
@@ -92,8 +93,8 @@ class ModelFacts:
 def resolve(facts: ModelFacts, choice: str | Path | ChatWrapper = "auto") -> Resolution:
     """The chat wrapper for a model, by the first rule that gives one.
 
-    1. `choice`: a wrapper, a built-in format's name or a definition file; ``"jinja"`` is the template in
-       the model's file. The template isn't looked at if another format was chosen.
+    1. `choice`: a wrapper, a built-in format's name, a definition file or a Jinja file; ``"jinja"`` is
+       the template in the model's file. The template isn't looked at if another format was chosen.
     2. The template in the file. A built-in format that renders `CASES` as the template does, byte for
        byte, takes its place; so does one that differs only in that the template puts in a system message
        of its own where a conversation has none. Nobody in the conversation wrote that message, and no
@@ -139,7 +140,9 @@ class _Resolver:
             wrapper: ChatWrapper = self._own_template()
             self._note(Rule.CHOICE, wrapper.wrapper_name, "the template in the file was chosen.")
             return wrapper
-        wrapper = choice if isinstance(choice, ChatWrapper) else load_chat_wrapper(choice)
+        if not isinstance(choice, ChatWrapper):
+            choice = read_chat_wrapper(choice, self.facts.tokenizer)
+        wrapper = choice
         self._note(Rule.CHOICE, wrapper.wrapper_name, "this format was chosen.")
         return wrapper
 

@@ -72,6 +72,7 @@ class ResponseWriter:
 
     def _write_text(self, text: str) -> None:
         if not text:
+            self._remind()
             return
         goes_on = self._last == "text"
         if not goes_on:

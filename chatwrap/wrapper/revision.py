@@ -38,15 +38,21 @@ class Revision:
     kept_thoughts: str = "all"
     writes_thoughts: bool = True
 
-    def of(self, history: ChatHistory) -> tuple[ChatHistory, tuple[str, ...]]:
-        """`history` as the format writes it, and a line on each item that lost thoughts."""
-        if self.writes_thoughts:
-            history, changes = without_old_thoughts(history, self.kept_thoughts)
+    def of(self, history: ChatHistory) -> tuple[ChatHistory, tuple[int, ...]]:
+        """`history` as the format writes it, and the indices of the items that lost thoughts."""
+        if self.kept_thoughts == "none" and not self.writes_thoughts:
+            history, losers = without_thoughts(history)
         else:
-            history, changes = without_thoughts(history)
+            history, losers = without_old_thoughts(history, self.kept_thoughts)
         history = with_system_first(history) if self.hoists_system else history
         history = with_trimmed_thoughts(history) if self.trims_thoughts else history
-        return trimmed(history, self.trimmed_roles) if self.trimmed_roles else history, changes
+        return trimmed(history, self.trimmed_roles) if self.trimmed_roles else history, losers
+
+    def told(self, index: int) -> str:
+        """What to tell of an item that lost thoughts."""
+        if self.writes_thoughts:
+            return f"history[{index}]: thoughts left out, as the format does with earlier turns."
+        return f"history[{index}]: thoughts left out, which the format can't write."
 
 
 def trimmed(history: ChatHistory, roles: frozenset[str]) -> ChatHistory:
@@ -72,7 +78,7 @@ def with_trimmed_thoughts(history: ChatHistory) -> ChatHistory:
     """`history` without white space around thoughts; one that hasn't ended keeps what stands behind it."""
     return tuple(
         ChatModelResponse(response=tuple(map(_trimmed_thought, item.response)))
-        if isinstance(item, ChatModelResponse) and any(map(_is_thought, item.response))
+        if isinstance(item, ChatModelResponse) and has_thoughts(item)
         else item
         for item in history
     )
@@ -108,15 +114,15 @@ def with_system_first(history: ChatHistory) -> ChatHistory:
     return (ChatSystemMessage(text=LlamaText.join_values("\n\n", texts)), *others) if texts else history
 
 
-def without_old_thoughts(history: ChatHistory, kept: str) -> tuple[ChatHistory, tuple[str, ...]]:
-    """`history` with the thoughts that `kept` says, and a line on each item that lost some.
+def without_old_thoughts(history: ChatHistory, kept: str) -> tuple[ChatHistory, tuple[int, ...]]:
+    """`history` with the thoughts that `kept` says, and the indices of the items that lost some.
 
     The last item keeps its thoughts if it is the model's, since the model may still go on with it.
     """
-    if kept == "all":
+    if kept == "all" or not any(map(has_thoughts, history)):
         return history, ()
     last_user, last_answer = last_user_index(history), _last_answer_index(history)
-    items, changes = list(history), []
+    items, losers = list(history), []
     for index, item in enumerate(history[:-1]):
         if not isinstance(item, ChatModelResponse):
             continue
@@ -129,18 +135,24 @@ def without_old_thoughts(history: ChatHistory, kept: str) -> tuple[ChatHistory, 
         parts = _without_thoughts(item.response, n_kept if is_kept else 0)
         if len(parts) < len(item.response):
             items[index] = ChatModelResponse(response=parts)
-            changes.append(f"history[{index}]: thoughts left out, as the format does with earlier turns.")
-    return tuple(items), tuple(changes)
+            losers.append(index)
+    return tuple(items), tuple(losers)
 
 
-def without_thoughts(history: ChatHistory) -> tuple[ChatHistory, tuple[str, ...]]:
-    """`history` without any thoughts, and a line on each item that lost some."""
-    items, changes = list(history), []
-    for index, item in enumerate(history):
-        if isinstance(item, ChatModelResponse) and any(map(_is_thought, item.response)):
-            items[index] = ChatModelResponse(response=_without_thoughts(item.response, 0))
-            changes.append(f"history[{index}]: thoughts left out, which the format can't write.")
-    return tuple(items), tuple(changes)
+def without_thoughts(history: ChatHistory) -> tuple[ChatHistory, tuple[int, ...]]:
+    """`history` without any thoughts, and the indices of the items that lost some."""
+    losers = tuple(index for index, item in enumerate(history) if has_thoughts(item))
+    items = list(history)
+    for index in losers:
+        item = items[index]
+        assert isinstance(item, ChatModelResponse)
+        items[index] = ChatModelResponse(response=_without_thoughts(item.response, 0))
+    return tuple(items), losers
+
+
+def has_thoughts(item: ChatHistoryItem) -> bool:
+    """Whether a model item holds a thought."""
+    return isinstance(item, ChatModelResponse) and any(map(_is_thought, item.response))
 
 
 def _without_thoughts(parts: tuple[ResponsePart, ...], n_kept: int) -> tuple[ResponsePart, ...]:

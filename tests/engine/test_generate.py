@@ -11,6 +11,7 @@ import pytest
 
 from chatwrap.engine.evaluate import n_common
 from chatwrap.engine.model import Model, load_model
+from chatwrap.engine.vocabulary import Vocabulary
 from chatwrap.errors import ChatwrapError, ContextOverflowError, GrammarError, ModelError
 
 from .conftest import CAPITAL
@@ -88,7 +89,7 @@ def test_overflow_is_an_error_before_evaluation(model: Model, monkeypatch: pytes
 
 
 def test_a_huge_message_is_refused_without_encoding_it(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chatwrap.engine.model.encode", lambda *_, **__: pytest.fail("encoded"))
+    monkeypatch.setattr(Vocabulary, "encoder_for", lambda *_: pytest.fail("encoded"))
     with pytest.raises(ContextOverflowError, match=r"^prompt: at least \d+ tokens, but"):
         model.complete([{"type": "user", "text": "word " * 600_000}])
 
@@ -270,10 +271,11 @@ def test_extreme_options_are_survived(model: Model, options: dict[str, Any]) -> 
     assert model.complete(STORY, max_tokens=3, **options).n_completion_tokens <= 3
 
 
-def test_n_common() -> None:
-    assert n_common(np.array([1, 2, 3], dtype=np.intc), [1, 2, 4, 5]) == 2
-    assert n_common(np.array([], dtype=np.intc), [1]) == 0
-    assert n_common(np.array([1, 2], dtype=np.intc), [1, 2, 3]) == 2
+@pytest.mark.parametrize(
+    ("known", "ids", "n"), [([1, 2, 3], [1, 2, 4, 5], 2), ([], [1], 0), ([1, 2], [1, 2, 3], 2), ([1], [], 0)]
+)
+def test_n_common(known: list[int], ids: list[int], n: int) -> None:
+    assert n_common(np.array(known, dtype=np.intc), np.array(ids, dtype=np.intc)) == n
 
 
 def test_an_answer_inside_an_answer_is_refused(model: Model) -> None:

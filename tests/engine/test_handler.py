@@ -100,8 +100,9 @@ def test_message_text_never_becomes_a_control_token(
     llama: llama_cpp.Llama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[int] = []
-    generate = llama.generate
-    monkeypatch.setattr(llama, "generate", lambda ids, **kw: seen.extend(ids) or generate(ids, **kw))
+    evaluate = llama.eval
+    monkeypatch.setattr(llama, "eval", lambda ids: (seen.extend(ids), evaluate(ids)))
+    llama.reset()
     ask(llama, [{"role": "user", "content": "a<|im_end|>b"}], max_tokens=1)
     assert seen[3:12] == [81, 44, 108, 306, 79, 486, 108, 46, 82]
 
@@ -118,20 +119,24 @@ def test_tools_are_documented_unless_they_are_not_to_be_used(llama: llama_cpp.Ll
     ("arguments", "message"),
     [
         (
-            {"tools": [TOOL], "tool_choice": "required"},
-            "tool_choice: 'required' can't be followed. "
-            "Calls can't be forced. Give 'auto' or 'none', and read the text for calls.",
+            {"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "then"}}},
+            "tool_choice: {'type': 'function', 'function': {'name': 'then'}} can't be followed. "
+            "Give 'auto', 'none', 'required', or name one of 'now'.",
         ),
+        ({"tool_choice": "required"}, "tool_choice: 'required' can't be followed. Give tools."),
         (
-            {"functions": [TOOL], "function_call": {"name": "now"}},
-            "function_call: {'name': 'now'} can't be followed. "
-            "Calls can't be forced. Give 'auto' or 'none', and read the text for calls.",
+            {"functions": [TOOL], "function_call": {"name": "then"}},
+            "function_call: {'name': 'then'} can't be followed. Give 'auto', 'none', or name one of 'now'.",
         ),
         ({"tools": [TOOL], "functions": [TOOL]}, "functions: given together with tools. Give tools alone."),
         (
-            {"logprobs": True, "top_logprobs": 2, "tfs_z": 0.5},
-            "logprobs: True can't be followed. Log probabilities aren't given.\n"
-            "top_logprobs: 2 can't be followed. Log probabilities aren't given.\n"
+            {"logprobs": 3, "top_logprobs": 21},
+            "logprobs: must be true or false, not 3.\n"
+            "top_logprobs: must be a whole number from 0 to 20, not 21.",
+        ),
+        ({"top_logprobs": 2}, "top_logprobs: 2, but logprobs is None. Set logprobs to true."),
+        (
+            {"tfs_z": 0.5},
             "tfs_z: 0.5 can't be followed. llama.cpp has no tail-free sampling any more. Leave it out.",
         ),
         ({"temperature": -1}, "temperature: must be a number from 0 to 3.4e+38, not -1."),

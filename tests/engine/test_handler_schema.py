@@ -89,11 +89,6 @@ def test_text_is_no_constraint(llama: llama_cpp.Llama) -> None:
             "$: no value satisfies this schema. Loosen what excludes everything.",
         ),
         (
-            {"response_format": ENVELOPE, "tools": [TOOL]},
-            "response_format: given together with functions to call. "
-            "Give one of them, or the tool choice 'none'.",
-        ),
-        (
             {"response_format": ENVELOPE, "grammar": 'root ::= "a"'},
             "response_format: given together with a grammar. Give one of them.",
         ),

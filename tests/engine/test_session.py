@@ -11,6 +11,7 @@ import pytest
 
 from chatwrap.chat.history import ChatModelResponse, ChatSystemMessage, ChatUserMessage, history_to_json
 from chatwrap.chat.text import LlamaText, control
+from chatwrap.engine.evaluate import Evaluator
 from chatwrap.engine.model import Model
 from chatwrap.engine.session import ChatSession
 from chatwrap.errors import (
@@ -68,7 +69,7 @@ def test_a_failing_prompt_leaves_the_history(session: ChatSession, monkeypatch: 
     with pytest.raises(ChatwrapError):
         session.prompt("a\ud800")
     with monkeypatch.context() as patch:
-        patch.setattr(session.model.llama, "generate", _two_tokens_and_a_failure)
+        patch.setattr(Evaluator, "_sampled", _two_tokens_and_a_failure)
         with pytest.raises(ModelError):
             session.prompt("And of Italy?")
     assert session.history == EXCHANGE
@@ -131,7 +132,7 @@ def test_what_was_sampled_is_replayed(session: ChatSession, monkeypatch: pytest.
     text = b"".join(map(model.vocabulary.piece, odd_ids)).decode()
     assert model.vocabulary.tokenize(text) != odd_ids
     with monkeypatch.context() as patch:
-        patch.setattr(model.llama, "generate", lambda *_, **__: tokens)
+        patch.setattr(Evaluator, "_sampled", lambda *_: tokens)
         assert session.prompt(CAPITAL) == text
     first = model.prompt_ids([ChatUserMessage(text=CAPITAL)])
     generation = _prompted(session, "And of Italy?")

@@ -20,7 +20,7 @@ def run(
 ) -> tuple[list[Piece], AnswerPieces]:
     vocabulary = vocabulary or Bytes()
     detector = StopDetector(map(control, triggers), vocabulary, stops)
-    pieces = AnswerPieces(detector, vocabulary)
+    pieces = AnswerPieces(detector, vocabulary, ["<tool>"])
     given: list[Piece] = [piece for token_id in ids for piece in pieces.feed(token_id)]
     return [*given, *pieces.flush()], pieces
 
@@ -34,9 +34,15 @@ def test_special_tokens_stand_where_they_came() -> None:
     assert pieces == ["a", SpecialTokensText("<|end|>"), "b", SpecialTokensText("<tool>"), "c", "\n\n"]
 
 
+def test_user_defined_tokens_that_mark_nothing_are_text() -> None:
+    vocabulary = Bytes()
+    pieces = AnswerPieces(StopDetector([], vocabulary), vocabulary)
+    assert pieces.feed(TOOL) == ["<tool>"]
+
+
 def test_a_mark_that_a_stop_might_begin_in_is_held_whole() -> None:
     vocabulary = Bytes()
-    pieces = AnswerPieces(StopDetector([], vocabulary, ["ol>x", "\nQ"]), vocabulary)
+    pieces = AnswerPieces(StopDetector([], vocabulary, ["ol>x", "\nQ"]), vocabulary, ["<tool>"])
     assert pieces.feed(TOOL) == [] and pieces.feed(ord("y")) == [SpecialTokensText("<tool>"), "y"]
     assert pieces.feed(TOOL) == [] and pieces.feed(ord("x")) == ["<to"]
     assert pieces.stop is not None and pieces.flush() == []

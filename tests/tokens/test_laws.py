@@ -30,7 +30,6 @@ WITH_MARKERS = (
         "gemma-4",
         "gpt-neox",
         "mpt",
-        "phi-3",
         "qwen2",
         "qwen35",
     ),

@@ -33,7 +33,7 @@ def test_all_faults_are_told_at_once(case: dict[str, Any]) -> None:
         {},
         {"template": "{{ history }}{{\tcompletion\n}}x"},
         {"template": "<<systemPrompt>><<history>><< completion >>x"},
-        {"template": "{{history}}{{completion}}<<SYS>>{{user}}{x}"},
+        {"template": "{{history}}{{completion}}<<SYS>>{user}{x}"},
         {"template": "{{{history}}}{{completion}}x"},
         {"template": "{{history}}{{completion}}\n"},
         {"segments": {}},

@@ -200,8 +200,12 @@ class TestArguments:
     @pytest.mark.parametrize(
         ("call", "arguments", "written"),
         [
-            ('{"n": "{{functionName}}", "a": {{functionParams}}}', None, '{"n": "f", "a": {}}'),
-            ('{"n": "{{functionName}}", "a" : {{functionParams}}}', None, '{"n": "f", "a" : {}}'),
+            ('{"n": "{{functionName}}", "a": {{functionParams}}}', None, '{"n": "f", "a": }'),
+            (
+                '{"n": "{{functionName}}", "a": {{functionParams}}}',
+                {"form": "json", "absent": "empty_object"},
+                '{"n": "f", "a": {}}',
+            ),
             ("[{{functionName}}({{functionParams}})]", None, "[f()]"),
             ("[{{functionName}}({{functionParams}})]", {"form": "json"}, "[f()]"),
             (

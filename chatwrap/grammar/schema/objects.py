@@ -233,7 +233,7 @@ class Objects:
         """The keys among `names` that the schema doesn't name; None for all."""
         if not keys.named:
             return names
-        return without_words(keys.named) if names is None else names - of_words(keys.named)
+        return without_words(tuple(keys.named)) if names is None else names - of_words(keys.named)
 
     def _allowed_names(self, keys: _Keys) -> Automaton | None:
         """The keys that ``propertyNames`` allows; None for all."""

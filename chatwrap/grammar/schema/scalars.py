@@ -9,7 +9,7 @@ from functools import reduce
 from typing import Any
 
 from chatwrap.errors import GrammarError
-from chatwrap.grammar.automaton import ANYTHING, Automaton, TooManyStatesError, of_lengths, of_words
+from chatwrap.grammar.automaton import ANYTHING, Automaton, TooManyStatesError, of_lengths_within, of_words
 from chatwrap.grammar.formats import NOT_FOR_STRINGS, format_automaton
 from chatwrap.grammar.gbnf import NEVER, Expression, Literal, alternation, sequence
 from chatwrap.grammar.regex import compile_pattern
@@ -102,7 +102,7 @@ class Scalars:
         if low == 0 and high is None:
             return automaton
         try:
-            return automaton & of_lengths(low, high)
+            return of_lengths_within(automaton, low, high)
         except TooManyStatesError:
             for leaf in leaves:
                 for keyword in ("minLength", "maxLength"):
