@@ -136,7 +136,19 @@ def test_the_version_is_told(run_here: MainRun) -> None:
     [
         (
             (),
-            ["chat", "run", "render", "grammar", "explain", "lint", "diff", "wrappers", "models", "doctor"],
+            [
+                "chat",
+                "serve",
+                "run",
+                "render",
+                "grammar",
+                "explain",
+                "lint",
+                "diff",
+                "wrappers",
+                "models",
+                "doctor",
+            ],
         ),
         (
             ("chat",),
