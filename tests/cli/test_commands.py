@@ -136,7 +136,7 @@ def test_the_version_is_told(run_here: MainRun) -> None:
     [
         (
             (),
-            ["chat", "render", "grammar", "explain", "lint", "diff", "wrappers", "models", "doctor"],
+            ["chat", "render", "grammar", "explain", "lint", "diff", "wrappers", "models", "doctor", "bench"],
         ),
         (
             ("chat",),
