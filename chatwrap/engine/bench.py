@@ -129,8 +129,8 @@ def tokens_per_second(model: Model, n_tokens: int, n_rounds: int = 3) -> Measure
     """Generating so many tokens greedily, beside a loop of `llama_decode` and a sampler alone."""
     prompt = model.prompt_ids(conversation(1))
     n_tokens = min(n_tokens, model.n_ctx - len(prompt) - 1)
-    ours = min(_generated(model, n_tokens) for _ in range(n_rounds))
-    bare = min(_decoded(model, prompt, n_tokens) for _ in range(n_rounds))
+    ours = min(generated(model, n_tokens) for _ in range(n_rounds))
+    bare = min(decoded(model, prompt, n_tokens) for _ in range(n_rounds))
     return Measure("generate", "llama_decode and a sampler", n_tokens, ours, bare)
 
 
@@ -193,7 +193,7 @@ def _messages(history: ChatHistory) -> list[dict[str, str]]:
     return [{"role": roles[item.type], "content": str(getattr(item, "text", ""))} for item in history]
 
 
-def _generated(model: Model, n_tokens: int) -> float:
+def generated(model: Model, n_tokens: int) -> float:
     generation = model.generate(conversation(1), temperature=0, max_tokens=n_tokens + 1)
     next(generation)
     started, count = time.perf_counter(), 0
@@ -202,7 +202,7 @@ def _generated(model: Model, n_tokens: int) -> float:
     return (time.perf_counter() - started) * n_tokens / max(1, count)
 
 
-def _decoded(model: Model, prompt: Sequence[int], n_tokens: int) -> float:
+def decoded(model: Model, prompt: Sequence[int], n_tokens: int) -> float:
     llama = model.llama
     llama.reset()  # type: ignore[no-untyped-call]
     llama.eval(prompt)
