@@ -27,6 +27,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "wrappers": "List the chat formats, or show one.",
     "models": "List the models known by name.",
     "doctor": "Examine the installation.",
+    "bench": "Measure what chatwrap costs on this machine.",
 }
 """What the list of commands says of each; one sentence that fits a line of 80 columns."""
 

@@ -149,6 +149,7 @@ def test_the_version_is_told(run_here: MainRun) -> None:
                 "wrappers",
                 "models",
                 "doctor",
+                "bench",
             ],
         ),
         (
