@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -246,7 +247,9 @@ def _code_starts(text: str) -> list[int]:
 def _python(code: str, *, repaired: bool = True) -> ast.Module | None:
     for end in ("", "]", ")]") if repaired else ("",):
         try:
-            return ast.parse(code.removesuffix(";") + end)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the model's code isn't ours to mend
+                return ast.parse(code.removesuffix(";") + end)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
     return None
@@ -269,8 +272,20 @@ def _calls(node: ast.AST) -> Iterator[ast.Call]:
 
 
 def _value(node: ast.expr) -> Any:
+    """The JSON value that a literal is; the source text of anything else."""
     try:
-        value = ast.literal_eval(node)
-        return value if isinstance(value, str | int | float | bool | list | dict | None) else list(value)
-    except (ValueError, TypeError, RecursionError, MemoryError):
+        return _plain(ast.literal_eval(node))
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return ast.unparse(node)
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case None | bool() | str() | int() | float():
+            return value
+        case list() | tuple() | set():
+            return [_plain(each) for each in value]
+        case dict() if all(isinstance(key, str) for key in value):
+            return {key: _plain(each) for key, each in value.items()}
+        case _:
+            raise ValueError(f"JSON has no {type(value).__name__}")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Generator
+from dataclasses import replace
 from typing import Annotated
 
 import pytest
 from pydantic import BaseModel, Field
 
 from chatwrap import Model, load_model
+from chatwrap.chat.events import ResponseEvent
+from chatwrap.chat.model import ChatRequest
 from chatwrap.prompts import ready
 from chatwrap.prompts.adapt import adapt_prompt_template_for_json_structured_generation
 from chatwrap.prompts.messages import Message
@@ -70,8 +74,18 @@ def test_a_call_can_be_demanded_natively_and_in_words(model: Model) -> None:
         assert [request.name for request in completion.tool_requests] == ["multiply"]
 
 
+class Brief:
+    """The model, cut off after a few tokens."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    def respond(self, request: ChatRequest) -> Generator[ResponseEvent, None, None]:
+        return self._model.respond(replace(request, options={**request.options, "max_tokens": 12}))
+
+
 def test_a_long_message_is_summed_up_by_the_model(model: Model) -> None:
     text = "The ship left Oslo on Monday, and it came to Bergen three days later. " * 12
-    transform = MessageSummarizationTransform(model, max_message_size=400)
+    transform = MessageSummarizationTransform(Brief(model), max_message_size=400)
     (message,) = transform([Message(text)])
     assert message.content.startswith("Summarized message: ") and transform([Message(text)]) == [message]

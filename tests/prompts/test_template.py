@@ -351,3 +351,9 @@ def test_a_prompt_of_nothing_is_refused() -> None:
     with pytest.raises(PromptError) as caught:
         template.format("x")  # type: ignore[arg-type]
     assert str(caught.value) == "template: the inputs are a str. Pass a dict of values by name."
+
+
+def test_a_text_is_needed() -> None:
+    with pytest.raises(PromptError) as caught:
+        PromptTemplate.from_string(None)  # type: ignore[arg-type]
+    assert str(caught.value) == "template: of type NoneType. Give a text."
