@@ -251,7 +251,7 @@ def _check_arguments(arguments: Mapping[str, Any]) -> None:
     known = (*_SAMPLING, *_FOLLOWED, *_LABELS, *_RESTRICTED)
     for name, value in arguments.items():
         if name not in known and value is not None:
-            raise UnknownNameError("chat completion argument", name, known, "LlamaCppHandler")
+            raise UnknownNameError("chat completion argument", name, known, "The README")
     faults = [
         Fault(name, f"{arguments[name]!r} can't be followed.", restricted.remedy)
         for name, restricted in _RESTRICTED.items()

@@ -6,6 +6,7 @@ Law: a prompt that starts with an earlier prompt and its answer starts with thei
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -18,17 +19,19 @@ from chatwrap.tokens.special import special_tokens_of
 Encode: TypeAlias = Callable[[LlamaText], list[int]]
 _Fragment: TypeAlias = str | SpecialTokenEntry | SpecialToken
 _ANCHORS: Final = (".", "x", "\n")
+_WORD: Final = re.compile(r"\S+")
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
     """A prompt with its answer, as the ids that the context holds of them and as what these say.
 
-    `fragments` are special tokens, and the texts between them: control text and content alike, which
-    are encoded together as well.
+    Fragments are special tokens, and the texts between them: control text and content alike, which are
+    encoded together as well. `prompt` is as it was rendered, `answer` as the model wrote it.
     """
 
-    fragments: tuple[_Fragment, ...]
+    prompt: tuple[_Fragment, ...]
+    answer: tuple[_Fragment, ...]
     token_ids: tuple[int, ...]
 
     @classmethod
@@ -41,15 +44,20 @@ class Replay:
     ) -> Replay:
         """The ids of a prompt and of its answer, of that as many as say nothing but what was kept."""
         n_said, said = _said(result.token_ids, result.output, tokenizer)
-        fragments = _fragments(LlamaText(prompt_text, said), tokenizer)
-        return cls(tuple(fragments), (*prompt_ids, *result.token_ids[:n_said]))
+        prompt, answer = (tuple(_fragments(text, tokenizer)) for text in (prompt_text, said))
+        return cls(prompt, answer, (*prompt_ids, *result.token_ids[:n_said]))
 
     def encode(self, text: LlamaText, tokenizer: Tokenizer, encode: Encode) -> list[int] | None:
-        """The ids of `text`, of which only what is new is encoded; None if it doesn't go on from here."""
-        rest = _without(list(_fragments(text, tokenizer)), self.fragments)
+        """The ids of `text`, of which only what is new is encoded; None if it doesn't go on from here.
+
+        Where the format writes the answer with other white space than the model did (trimmed, say), the
+        model's own counts.
+        """
+        behind_prompt = _without(list(_fragments(text, tokenizer)), self.prompt)
+        rest = None if behind_prompt is None else _behind(behind_prompt, self.answer)
         if not rest:
             return None
-        return [*self.token_ids, *continuation_ids(rest, encode)]
+        return [*self.token_ids, *continuation_ids(LlamaText(*map(_as_text, rest)), encode)]
 
 
 def continuation_ids(text: LlamaText, encode: Encode) -> list[int]:
@@ -142,15 +150,69 @@ def _fragments(text: LlamaText, tokenizer: Tokenizer) -> Iterator[_Fragment]:
         yield run
 
 
-def _without(fragments: Sequence[_Fragment], beginning: Sequence[_Fragment]) -> LlamaText | None:
-    """What stands behind the beginning, as text whose encoding is the same; None if it starts otherwise."""
+def _without(fragments: Sequence[_Fragment], beginning: Sequence[_Fragment]) -> list[_Fragment] | None:
+    """What stands behind the beginning; None if it starts otherwise."""
     n_whole = len(beginning) - 1
     if n_whole < 0 or len(fragments) <= n_whole or tuple(fragments[:n_whole]) != tuple(beginning[:-1]):
         return None
     first, last = fragments[n_whole], beginning[-1]
     if isinstance(first, str) and isinstance(last, str) and first.startswith(last):
-        return LlamaText(first[len(last) :], *map(_as_text, fragments[n_whole + 1 :]))
-    return LlamaText(*map(_as_text, fragments[n_whole + 1 :])) if first == last else None
+        return [first[len(last) :], *fragments[n_whole + 1 :]]
+    return [*fragments[n_whole + 1 :]] if first == last else None
+
+
+def _behind(fragments: Sequence[_Fragment], answer: Sequence[_Fragment]) -> list[_Fragment] | None:
+    """What stands behind the answer, whatever white space is in that; None if another text begins there."""
+    given, wanted = _Words(fragments), _Words(answer)
+    while (word := wanted.next()) is not None:
+        if isinstance(word, str):
+            while word:
+                found = given.next(len(word))
+                if not isinstance(found, str) or not word.startswith(found):
+                    return None
+                word = word[len(found) :]
+        elif given.next() != word:
+            return None
+    return given.rest(wanted.trailing_space)
+
+
+class _Words:
+    """Goes through fragments by special tokens and words, and past the white space between."""
+
+    def __init__(self, fragments: Sequence[_Fragment]) -> None:
+        self._fragments = fragments
+        self._index = self._offset = 0
+        self.trailing_space = ""
+
+    def next(self, n_most: int | None = None) -> _Fragment | None:
+        """The next special token, or at most `n_most` characters of the next word; None at the end."""
+        while self._index < len(self._fragments):
+            fragment = self._fragments[self._index]
+            if not isinstance(fragment, str):
+                self._index, self._offset, self.trailing_space = self._index + 1, 0, ""
+                return fragment
+            found = _WORD.search(fragment, self._offset)
+            if found:
+                end = found.end() if n_most is None else min(found.end(), found.start() + n_most)
+                self._offset, self.trailing_space = end, ""
+                return fragment[found.start() : end]
+            self.trailing_space = fragment[self._offset :]
+            self._index, self._offset = self._index + 1, 0
+        return None
+
+    def rest(self, space: str) -> list[_Fragment]:
+        """What is left, without as much of `space` as it begins with."""
+        if self._index == len(self._fragments):
+            return []
+        fragment = self._fragments[self._index]
+        if not isinstance(fragment, str):
+            return [*self._fragments[self._index :]]
+        text = fragment[self._offset :]
+        n_shared = next(
+            (n for n, pair in enumerate(zip(text, space, strict=False)) if len({*pair}) > 1), None
+        )
+        n_shared = min(len(text), len(space)) if n_shared is None else n_shared
+        return [text[n_shared:], *self._fragments[self._index + 1 :]]
 
 
 def _as_text(fragment: _Fragment) -> str | SpecialToken | SpecialTokensText:

@@ -119,7 +119,7 @@ def _choice(choice: Any, functions: ChatModelFunctions) -> ToolChoice:
     if isinstance(choice, NamedFunction) or (isinstance(choice, str) and choice not in _CHOICES):
         name = choice.name if isinstance(choice, NamedFunction) else choice
         if name not in functions:
-            raise UnknownNameError("function", name, list(functions), "The functions given:")
+            raise UnknownNameError("function", name, list(functions), "`functions`")
         return NamedFunction(name)
     if choice not in _CHOICES:
         remedy = "Give 'auto', 'none', 'required' or a function's name."

@@ -145,25 +145,24 @@ class _Worker:
     def __init__(self, chunks: Generator[dict[str, Any], None, None], abort: threading.Event) -> None:
         self._chunks = chunks
         self._abort = abort
-        self._idle = threading.Event()
-        self._idle.set()
+        self._busy = threading.Lock()
 
     async def next(self) -> dict[str, Any] | None:
         """The next chunk; None after the last."""
-        self._idle.clear()
         return await to_thread.run_sync(self._step, abandon_on_cancel=True)
 
     def _step(self) -> dict[str, Any] | None:
-        try:
+        with self._busy:
             return next(self._chunks, None)
-        finally:
-            self._idle.set()
 
     async def close(self) -> None:
         """Ends the answer, once a step that is under way has noticed that it is aborted."""
         self._abort.set()
-        await to_thread.run_sync(self._idle.wait)
-        await to_thread.run_sync(self._chunks.close)
+        await to_thread.run_sync(self._close)
+
+    def _close(self) -> None:
+        with self._busy:
+            self._chunks.close()
 
 
 async def _unless_disconnected(

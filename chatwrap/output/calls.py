@@ -15,6 +15,7 @@ from chatwrap.output.envelopes import EnvelopeReader, Outcome
 from chatwrap.output.heads import HeadReader
 from chatwrap.output.marks import TOKEN, Finder, distinct
 from chatwrap.output.parts import whole_word
+from chatwrap.output.results import ResultsReader
 from chatwrap.output.shapes import CallShape, SectionShape
 from chatwrap.output.source import Alphabet, Reading, Source
 from chatwrap.output.writer import EventWriter
@@ -36,6 +37,7 @@ class CallsReader:
     alphabet: Alphabet
     shape: CallShape
     section: SectionShape
+    results: ResultsReader
     functions: ChatModelFunctions | None
     shared: frozenset[str] = frozenset()
     n_calls: int = 0
@@ -92,6 +94,11 @@ class CallsReader:
             )
             if not char:
                 return None
+            if (yield from self.results.take()):
+                self._in_section = False
+                message = "A result stands in the answer, but only the caller can give one."
+                self.writer.diagnose("stray_result", message, takes_raw=True)
+                continue
             if word in self.shared:
                 self._end_section()
                 return None

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from chatwrap.chat.events import ArgumentsText, CallEnd, CallStart
 from chatwrap.chat.functions import as_functions
+from chatwrap.chat.history import ChatModelFunctionCall
 from chatwrap.grammar.grammar import Grammar
 from chatwrap.output.parser import OutputParser
 from chatwrap.output.response import response_of
@@ -167,3 +168,18 @@ def test_what_the_call_grammar_accepts_is_read_as_calls_that_validate(
             names.add(call.name)
             jsonschema.validate(call.arguments if call.has_arguments else {}, FUNCTIONS[call.name].parameters)
     assert names == set(FUNCTIONS)
+
+
+@each_format
+def test_results_in_a_whole_model_item_are_told_apart_from_it(definition: ChatWrapperDefinition) -> None:
+    parts = [
+        "Wait.",
+        ChatModelFunctionCall(name="get_weather", arguments={"city": "Łódź"}, result={"degrees": 3}),
+        ChatModelFunctionCall(name="now", arguments={"zone": "UTC"}),
+    ]
+    text = str(definition.wrapper.generate_model_response_text(parts))
+    events = read([text], OutputParser(definition.wrapper.settings))
+    calls = [(part.name, part.arguments) for part in parts_read(events)[1:]]
+    assert parts_read(events)[0] == "Wait."
+    assert calls == [("get_weather", {"city": "Łódź"}), ("now", {"zone": "UTC"})]
+    assert {found.kind for found in diagnostics(events)} == {"stray_result"}

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from chatwrap import JinjaTemplateChatWrapper
 from chatwrap.chat.syntax import FunctionsSyntax
 from chatwrap.wrapper.probe import Feature
+from tests.parity.test_definitions import OnlyEos
 
 # They print ids of their own making, leave out what a call has, or write values by their types.
 NOT_LEARNED = {
@@ -50,3 +53,12 @@ def test_most_templates_syntax_is_learned(template_folder: Path) -> None:
         "KeywordNotation": 1,
         "BareKeyNotation": 1,
     }
+
+
+@pytest.mark.parametrize(
+    "name", ["Mistral-Small-3.2-24B-Instruct-2506", "mistralai-Mistral-Nemo-Instruct-2407"]
+)
+def test_call_ids_are_learned_where_the_text_of_eos_is_known(template_folder: Path, name: str) -> None:
+    source = (template_folder / f"{name}.jinja").read_text("utf-8")
+    functions = JinjaTemplateChatWrapper(source, tokenizer=OnlyEos("</s>")).learned_syntax.functions
+    assert functions is not None and functions.numbers_calls
