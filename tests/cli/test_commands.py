@@ -136,7 +136,19 @@ def test_the_version_is_told(run_here: MainRun) -> None:
     [
         (
             (),
-            ["chat", "render", "grammar", "explain", "lint", "diff", "wrappers", "models", "doctor"],
+            [
+                "chat",
+                "serve",
+                "run",
+                "render",
+                "grammar",
+                "explain",
+                "lint",
+                "diff",
+                "wrappers",
+                "models",
+                "doctor",
+            ],
         ),
         (
             ("chat",),
@@ -161,7 +173,20 @@ def test_the_version_is_told(run_here: MainRun) -> None:
                 "--help",
             ],
         ),
-        (("render",), ["--model", "--format", "--functions", "--tokens", "--plain", "--json", "--help"]),
+        (
+            ("render",),
+            [
+                "--model",
+                "--format",
+                "--functions",
+                "--input",
+                "--tools",
+                "--tokens",
+                "--plain",
+                "--json",
+                "--help",
+            ],
+        ),
         (("wrappers",), ["--help"]),
         (("models",), ["--help"]),
         (("doctor",), ["--help"]),
