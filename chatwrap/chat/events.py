@@ -19,6 +19,7 @@ DiagnosticKind: TypeAlias = Literal[
     "missing_mark",
     "repaired_arguments",
     "stray_mark",
+    "stray_result",
     "stray_token",
     "unended_segment",
     "unknown_function",
@@ -103,6 +104,7 @@ class Diagnostic:
     - ``missing_mark``: a mark that the format writes isn't there.
     - ``repaired_arguments``: arguments weren't as the notation has them, and were read nevertheless.
     - ``stray_mark``: a mark stands where it means nothing, such as a closing mark written twice.
+    - ``stray_result``: the result of a call stands in the answer, which a model can only have made up.
     - ``stray_token``: a special token that is none of the format's marks.
     - ``unended_segment``: the answer ends in a thought or comment.
     - ``unknown_function``: the call behind it is of a function that isn't there.

@@ -23,9 +23,11 @@ COMMANDS: Final[Mapping[str, str]] = {
     "explain": "Show which chat format a model gets, and why.",
     "lint": "Check a chat template or a .prompt file; exits 1 on errors.",
     "diff": "Compare the prompts of two formats; exits 1 if any differ.",
+    "convert": "Print the definition that equals a chat template.",
     "wrappers": "List the chat formats, or show one.",
     "models": "List the models known by name.",
     "doctor": "Examine the installation.",
+    "bench": "Measure what chatwrap costs on this machine.",
 }
 """What the list of commands says of each; one sentence that fits a line of 80 columns."""
 

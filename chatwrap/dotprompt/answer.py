@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias, assert_never
 
 from pydantic import JsonValue
+from pydantic.alias_generators import to_camel
 
 from chatwrap.chat.events import (
     ArgumentsText,
@@ -38,7 +39,7 @@ from chatwrap.dotprompt.conversion import from_history, to_history
 from chatwrap.dotprompt.document import RenderedPrompt
 from chatwrap.dotprompt.request import Message, PendingPart, TextPart
 from chatwrap.dotprompt.validation import faults_by_schema
-from chatwrap.errors import AnswerError, ArgumentsError, DotpromptError, Fault
+from chatwrap.errors import AnswerError, ArgumentsError, DotpromptError, Fault, OptionError
 
 MAX_ROUNDS: Final = 20
 """How often a model may call tools before it has to answer."""
@@ -114,8 +115,11 @@ class PromptStream:
 
     def _run(self) -> Generator[str, None, None]:
         for _ in range(MAX_ROUNDS):
-            with closing(self._model.respond(self._request())) as events:
-                yield from self._turn.read(events)
+            try:
+                with closing(self._model.respond(self._request())) as events:
+                    yield from self._turn.read(events)
+            except OptionError as error:
+                raise DotpromptError(map(_in_config, error.faults)) from None
             if not self._turn.run_calls(self._asked.functions):
                 self._answer = self._complete()
                 return
@@ -251,6 +255,13 @@ def sampling_options(config: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         for name, value in config.items()
         if name != "version" and value is not None
     }
+
+
+def _in_config(fault: Fault) -> Fault:
+    """A fault of a sampling option, by the name that it has in a prompt."""
+    names = {option: name for name, option in _OPTION_NAMES.items()}
+    name = names.get(fault.where) or to_camel(fault.where)
+    return Fault(f"config.{name}", fault.problem, fault.remedy, fault.excerpt)
 
 
 def filled(rendered: RenderedPrompt, sections: Mapping[str, str]) -> tuple[Message, ...]:

@@ -6,11 +6,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pydantic import ConfigDict, Field, JsonValue, ValidationError
+from pydantic import Field, JsonValue, ValidationError
 
 from chatwrap.dotprompt.front_matter import FrontMatter, Path, read, split
 from chatwrap.dotprompt.handlebars.source import Source
-from chatwrap.dotprompt.request import Message, ToolDefinition, Value, faults_of
+from chatwrap.dotprompt.handlebars.values import shown
+from chatwrap.dotprompt.request import (
+    Document,
+    GenerateRequest,
+    MediaPart,
+    Message,
+    ToolDefinition,
+    Value,
+    faults_of,
+)
 from chatwrap.errors import DotpromptError, Fault
 
 # Key of the front matter, what its value has to be, and that in words.
@@ -63,15 +72,37 @@ class PromptMetadata(Value):
 
 
 class RenderedPrompt(PromptMetadata):
-    """A prompt's metadata, without `input`, and the messages that it rendered to."""
+    """A prompt's metadata, without `input`, and the messages that it rendered to.
 
-    model_config = ConfigDict(frozen=True)
+    `docs` are the documents it was rendered with, which its JSON form leaves out.
+    """
 
     messages: tuple[Message, ...]
+    docs: tuple[Document, ...] = Field(default=(), exclude=True)
 
     def to_json(self) -> dict[str, Any]:
         messages = [message.to_json() for message in self.messages]
         return {**super().to_json(), "messages": messages}
+
+    def to_generate_request(self) -> GenerateRequest:
+        """All that a model is asked: messages, config, tools, output, and the documents as ``context``.
+
+        Media tell the content type that their address has. A tool that nobody knows is named.
+        """
+        tools = (*(self.tool_defs or ()), *(ToolDefinition(name=name) for name in self.tools or ()))
+        told = {"config": self.config, "tools": tools, "output": self.output, "context": self.docs}
+        return GenerateRequest(
+            messages=tuple(_with_media_types(message) for message in self.messages),
+            **{name: value for name, value in told.items() if value},  # type: ignore[arg-type]
+        )
+
+
+def _with_media_types(message: Message) -> Message:
+    parts = [
+        part.model_copy(update={"media": part.media.typed()}) if isinstance(part, MediaPart) else part
+        for part in message.content
+    ]
+    return message.model_copy(update={"content": tuple(parts)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +183,7 @@ def _kind_faults(
     for step in path:
         value = value.get(step)
     if value is not None and (not isinstance(value, kinds) or isinstance(value, bool)):
-        shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "..."
-        problem = f"{'.'.join(map(str, path))} must be {wanted}, not {shown}."
+        problem = f"{'.'.join(map(str, path))} must be {wanted}, not {shown(value)}."
         yield _fault(source, front.offsets, path, problem)
 
 

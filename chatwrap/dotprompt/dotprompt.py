@@ -16,7 +16,7 @@ from chatwrap.dotprompt.document import ParsedPrompt, PromptMetadata, RenderedPr
 from chatwrap.dotprompt.handlebars.source import Source
 from chatwrap.dotprompt.handlebars.template import PartialResolver
 from chatwrap.dotprompt.picoschema import SchemaResolver
-from chatwrap.dotprompt.prompt import MetadataLike, Prompt, Registry
+from chatwrap.dotprompt.prompt import MetadataLike, Prompt, Registry, fields_of
 from chatwrap.dotprompt.request import as_documents
 from chatwrap.dotprompt.store import DirectoryStore, PromptStore, split_file_name
 from chatwrap.dotprompt.tools import ToolLike, ToolResolver, ToolsLike
@@ -109,9 +109,8 @@ class Dotprompt:
         """A prompt that can be rendered again and again; what `extra` says replaces what the text says."""
         parsed = source if isinstance(source, ParsedPrompt) else self.parse(source, name=name)
         if extra is not None:
-            given = extra if isinstance(extra, PromptMetadata) else PromptMetadata.model_validate(extra)
-            fields = given.model_dump(mode="json", by_alias=True, exclude_unset=True)
-            parsed = ParsedPrompt({**parsed.fields, **fields}, parsed.source, parsed.offsets)
+            fields = {**parsed.fields, **fields_of(extra)}
+            parsed = ParsedPrompt(fields, parsed.source, parsed.offsets)
         return Prompt(parsed, self._registry.environment.compile(parsed.source), self._registry)
 
     def render(

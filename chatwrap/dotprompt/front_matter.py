@@ -145,6 +145,7 @@ class _Builder:
         if context_mark is not None and (is_later or "simple key" in str(getattr(error, "context", ""))):
             mark = context_mark  # the problem shows behind what is wrong
         index = mark.index if mark is not None else getattr(error, "position", 0)
+        index = min(index, len(self.yaml.rstrip()))
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "can't be read"
         context = getattr(error, "context", None)
         said = f"{problem} {context}" if context else problem

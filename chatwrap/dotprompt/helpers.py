@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from chatwrap.dotprompt.handlebars.helpers import Helper
-from chatwrap.dotprompt.handlebars.values import UNDEFINED, Mark, kind_of
+from chatwrap.dotprompt.handlebars.values import UNDEFINED, Mark, kind_of, shown
 from chatwrap.dotprompt.request import ROLES, Media
 
 _NOT_AS_JAVASCRIPT: Final = re.compile(r"[0-9]\.0\b|[0-9]e[+-]?[0-9]|NaN|Infinity")
@@ -115,8 +115,7 @@ def _media(*, url: Any, contentType: Any = UNDEFINED) -> Mark:  # noqa: N803 - t
 
 
 def _shown(value: Any) -> str:
-    text = "nothing" if value is UNDEFINED or value is None else repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return "nothing" if value is UNDEFINED or value is None else shown(value)
 
 
 HELPERS: Final[Mapping[str, Helper]] = {

@@ -50,7 +50,7 @@ class Registry:
         ``config`` is merged key by key. Tools become definitions where they are known, schemas JSON
         Schema. Raises `DotpromptError` with line and column where the file is wrong.
         """
-        given = _fields(options)
+        given = fields_of(options)
         fields = {**parsed.fields, **given}
         model = given.get("model") or parsed.fields.get("model") or self.default_model
         if model is not None:
@@ -126,14 +126,15 @@ class Prompt:
         fields, shown = self._resolved(options)
         defaults = _defaults(self.parsed.fields)
         if options is not None:
-            defaults = {**defaults, **_defaults(_fields(options))}
+            defaults = {**defaults, **_defaults(fields_of(options))}
         known = {
             "prompt": shown,
             "docs": [document.to_json() for document in given.docs],
             "messages": [message.to_json() for message in given.messages],
         }
         pieces = self.template.pieces({**defaults, **given.input}, {"metadata": known, **given.context})
-        return RenderedPrompt.model_construct(**fields, messages=to_messages(pieces, given.messages))
+        messages = to_messages(pieces, given.messages)
+        return RenderedPrompt.model_construct(**fields, messages=messages, docs=given.docs)
 
     def __call__(self, data: DataLike | None = None, options: MetadataLike | None = None) -> RenderedPrompt:
         """The same as `render`."""
@@ -174,7 +175,7 @@ def _set_fields(metadata: PromptMetadata) -> dict[str, Any]:
     return {name: getattr(metadata, name) for name in metadata.model_fields_set if name != "input"}
 
 
-def _fields(options: MetadataLike | None) -> dict[str, Any]:
+def fields_of(options: MetadataLike | None) -> dict[str, Any]:
     """The JSON form of metadata, what wasn't set left out."""
     if options is None:
         return {}

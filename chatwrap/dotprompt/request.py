@@ -5,12 +5,13 @@ The JSON form is that of Dotprompt's reference implementation (camelCase keys, n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, JsonValue, Tag, ValidationError
 from pydantic.alias_generators import to_camel
 
+from chatwrap.dotprompt.handlebars.values import shown
 from chatwrap.errors import DotpromptError, Fault
 
 _Kind = TypeVar("_Kind", bound=BaseModel)
@@ -192,19 +193,28 @@ def faults_of(error: ValidationError, where: str) -> list[Fault]:
     """What pydantic found wrong with the value that errors call `where`."""
     faults = []
     for detail in error.errors():
-        steps = [step for step in detail["loc"] if step not in _PART_KEYS.values() or step == "text"]
-        path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
+        path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in _steps(detail["loc"]))
         problem = detail["msg"].removeprefix("Input should be ")
-        shown = repr(detail["input"])
-        shown = shown if len(shown) <= 60 else shown[:57] + "..."
+        given = shown(detail["input"])
         match detail["type"]:
             case "missing":
                 faults.append(Fault(where + path, "missing."))
             case "extra_forbidden":
-                faults.append(Fault(where + path, f"unknown key, with the value {shown}.", "Remove it."))
+                faults.append(Fault(where + path, f"unknown key, with the value {given}.", "Remove it."))
             case _:
-                faults.append(Fault(where + path, f"must be {problem}, not {shown}."))
+                faults.append(Fault(where + path, f"must be {problem}, not {given}."))
     return faults
+
+
+def _steps(loc: tuple[int | str, ...]) -> Iterator[int | str]:
+    """A fault's path without the kinds of parts that pydantic puts in, and without a way into JSON."""
+    kinds = {*_PART_KEYS.values(), "pending"}
+    for index, step in enumerate(loc):
+        if step in ("list", "dict"):
+            return
+        is_kind = index > 0 and isinstance(loc[index - 1], int) and step in kinds
+        if not is_kind:
+            yield step
 
 
 def _read(kind: type[_Kind], values: Any, where: str) -> tuple[_Kind, ...]:

@@ -71,6 +71,7 @@ class DirectoryStore:
         self, name: str, *, variant: str | None = None, version: str | None = None
     ) -> StoredPrompt | None:
         """The partial with this name, given without its underscore; None if there is none."""
+        check_name(name)
         path = self._path(_partial_file(name), variant)
         return self._read(path, PromptRef(name, variant), version) if path.is_file() else None
 

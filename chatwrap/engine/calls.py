@@ -60,12 +60,14 @@ class CallConstraint:
         *,
         opened: SegmentType | None = None,
         stops: Iterable[str] = (),
+        prompt_end: str = "",
         thoughts: bool = True,
     ) -> TokenConstraint:
         """The grammar of the answer in a chat format.
 
         `opened` is the segment that the prompt ends in, `stops` are the texts that end the turn (the
-        vocabulary's own end tokens are known). With `thoughts` the model may think first.
+        vocabulary's own end tokens are known). `prompt_end` is the end of the prompt: some formats write
+        there what every part of an answer begins with. With `thoughts` the model may think first.
 
         Raises `GrammarError` without functions where a call is required and for a call syntax that can't
         be written, `UnknownNameError` for a named function that isn't among them, `OptionError` for a bad
@@ -79,6 +81,7 @@ class CallConstraint:
             None if form is None else form.grammar.tree,
             thoughts=thoughts,
             opened=opened,
+            prompt_end=prompt_end,
         )
         marks = TokenMarks(vocabulary, stops)
         options = Options(self.unsupported, is_closed=True)

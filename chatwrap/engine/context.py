@@ -180,7 +180,7 @@ def _cut_texts(history: ChatHistory, overflow: ContextOverflow) -> ChatHistory:
         if overflow.count(shortest) <= overflow.n_most:
             return _least_cut(history, change, overflow)
         history = shortest
-    raise ContextOverflowError(overflow.count(history), overflow.n_ctx)
+    raise ContextOverflowError(min(overflow.count(history), overflow.n_tokens), overflow.n_ctx)
 
 
 def _least_cut(history: ChatHistory, change: _Change, overflow: ContextOverflow) -> ChatHistory:

@@ -9,7 +9,7 @@ that completes the trigger goes on with what the grammar refuses.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -51,7 +51,8 @@ class AnswerShape:
     `tool_choice` ``none`` (or no `functions`) leaves text, ``auto`` text or calls, ``required`` and a
     named function calls alone. `response` is the grammar that text has to be in. `thoughts` lets the
     format's thoughts stand before (in free text, within) the answer; `opened` is the segment that the
-    prompt ends in.
+    prompt ends in. `prompt_end` is the end of the prompt, as far as it may have written the beginning
+    of what every part of the answer begins with.
     """
 
     functions: ChatModelFunctions
@@ -60,6 +61,7 @@ class AnswerShape:
     response: GrammarTree | None = None
     thoughts: bool = True
     opened: SegmentType | None = None
+    prompt_end: str = ""
 
     def __post_init__(self) -> None:
         known = ("auto", "none", "required")
@@ -190,45 +192,71 @@ class _AnswerWriter:
 
     def _parts(self, calls: Calls | None) -> Expression:
         """An answer each part of which is a message with marks of its own."""
-        segments, book = self.settings.segments, self.book
+        segments = self.settings.segments
         between = Literal(self._spelled(segments.between_parts))
-        aside: list[Expression] = []
+        opened = segments.of(self.shape.opened) if self.shape.opened else None
+        if opened is not None:
+            return sequence(self._part_end(opened, calls), between, self._messages(calls, ""))
+        return self._messages(calls, self._written(calls))
+
+    def _messages(self, calls: Calls | None, written: str) -> Expression:
+        """Messages up to the one that ends the answer, the first without what is `written` of it."""
+        segments = self.settings.segments
+        between = Literal(self._spelled(segments.between_parts))
+        aside: dict[str, Expression] = {}
         for syntax in (segments.thought, segments.comment) if self.shape.thoughts else ():
             if syntax is not None:
-                aside.append(sequence(Literal(self._spelled(syntax.prefix)), self._part_end(syntax)))
-        last: list[Expression] = [calls.whole] if calls is not None else []
-        if self.shape.has_text:
-            assert segments.text is not None
-            text = self._text_part(segments.text)
-            last.append(text)
-            aside += [text] if self.shape.response is None else []
-        before = Repetition(book.name(sequence(alternation(aside), between), "part"), 0) if aside else EMPTY
-        whole = sequence(before, alternation(last))
-        opened = segments.of(self.shape.opened) if self.shape.opened else None
-        return sequence(self._part_end(opened), between, whole) if opened else whole
+                aside[self._spelled(syntax.prefix)] = self._part_end(syntax, calls)
+        last = dict(calls.starts) if calls is not None else {}
+        if self.shape.has_text and segments.text is not None:
+            text = self._text_end(segments.text, calls)
+            last[self._spelled(segments.text.prefix)] = text
+            if self.shape.response is None and segments.between_parts:
+                aside[self._spelled(segments.text.prefix)] = text
+        again = self.book.name(sequence(_begun(aside, ""), between), "part")
+        more = sequence(Repetition(again, 0), _begun(last, ""))
+        if not written:
+            return more if aside else _begun(last, "")
+        first = sequence(_begun(aside, written), between, more)
+        return alternation([_begun(last, written), *([first] if aside else [])])
 
-    def _text_part(self, syntax: SegmentSyntax) -> Expression:
-        prefix = Literal(self._spelled(syntax.prefix))
+    def _written(self, calls: Calls | None) -> str:
+        """What the prompt has written already of every part's beginning."""
+        segments = self.settings.segments
+        known = (segments.thought, segments.comment, segments.text)
+        starts = [self._spelled(syntax.prefix) for syntax in known if syntax is not None]
+        starts += calls.starts if calls else ()
+        end = self.marks.spell(self.shape.prompt_end)
+        beginnings = (starts[0][:length] for length in range(len(starts[0]), 0, -1))
+        fitting = (text for text in beginnings if all(start.startswith(text) for start in starts))
+        return next((text for text in fitting if end.endswith(text)), "")
+
+    def _text_end(self, syntax: SegmentSyntax, calls: Calls | None) -> Expression:
         if self.shape.response is None:
-            return sequence(prefix, self._part_end(syntax))
+            return self._part_end(syntax, calls)
         before, _ = self.marks.before_stop(self._raw(syntax.suffix or ""))
-        return sequence(prefix, self._response(), Literal(self.marks.spell(before)))
+        return sequence(self._response(), Literal(self.marks.spell(before)))
 
-    def _part_end(self, syntax: SegmentSyntax) -> Expression:
-        """A part's text and its closing mark; up to what stands between parts where it has none."""
+    def _part_end(self, syntax: SegmentSyntax, calls: Calls | None) -> Expression:
+        """A part's text and its closing mark; up to what may stand between parts where it has none."""
         mark = self.marks.spell(self.marks.before_stop(self._raw(syntax.suffix or ""))[0])
         between = self._spelled(self.settings.segments.between_parts)
         if mark:
             return free_text(self.book, {mark: EMPTY}, self.marks.reserved)
-        if not between:
-            return free_text(self.book, {}, self.marks.reserved, may_end=True)
-        return free_text(self.book, {}, union([*self.marks.reserved, *_first(between)]), may_end=True)
+        if between:
+            return free_text(self.book, {}, union([*self.marks.reserved, *_first(between)]), may_end=True)
+        return free_text(self.book, calls.starts if calls else {}, self.marks.reserved, may_end=True)
 
     def _raw(self, text: SyntaxText) -> str:
         return "".join(map(str, as_slotted(text).parts))
 
     def _spelled(self, text: SyntaxText) -> str:
         return self.marks.spell(self._raw(text))
+
+
+def _begun(parts: Mapping[str, Expression], written: str) -> Expression:
+    """One of the parts, without what is `written` of it."""
+    return alternation(sequence(Literal(start[len(written) :]), rest) for start, rest in parts.items())
 
 
 def _first(text: str) -> Sequence[tuple[int, int]]:

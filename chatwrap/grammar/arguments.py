@@ -64,7 +64,7 @@ def convert_arguments(
     identifiers. Raises what `convert` does.
     """
     converter = Converter(Document(schema, Recorder()), options)
-    return converter.checked(converter.tree(_root(converter, notation, text)))
+    return converter.converted(_root(converter, notation, text))
 
 
 def _root(converter: Converter, notation: ArgumentNotation, text: CallText) -> Manner:

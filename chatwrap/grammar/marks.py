@@ -53,8 +53,14 @@ PLAIN: Final = Marks()
 
 
 def core(text: str) -> str:
-    """A mark without the white space around it, which models don't write exactly."""
-    return text.strip() or text
+    """A mark without the white space around it, which models don't write exactly.
+
+    What ends a word stays: ``"<|channel>thought\\n"`` isn't the beginning of ``"<|channel>thoughts"``.
+    """
+    stripped = text.strip()
+    if not stripped:
+        return text
+    return text.lstrip() if stripped[-1].isalnum() else stripped
 
 
 def parts_of(text: str) -> list[str]:

@@ -46,13 +46,14 @@ class RuleBook:
     """Rules being written. `max_rules` bounds them; past it `SchemaError` is raised.
 
     Once `tree` has been called, `takes` is what each rule must take (`safety.takes`), and `uses` what
-    those of the tree refer to.
+    those of the tree refer to. `classes` are the sets of characters written so far, by their spelling.
     """
 
     rules: dict[str, Expression] = field(default_factory=dict)
     max_rules: int = 100_000
     takes: Takes = field(default_factory=dict)
     uses: dict[str, list[str]] = field(default_factory=dict)
+    classes: dict[tuple[str, Ranges], Expression] = field(default_factory=dict)
     _known: dict[Expression, Reference] = field(default_factory=dict)
     _automata: dict[tuple[Automaton, str], Expression] = field(default_factory=dict)
     _by_id: dict[tuple[int, str], tuple[Automaton, Expression]] = field(default_factory=dict)
@@ -125,7 +126,7 @@ class RuleBook:
         if same not in self._by_id:
             key = (automaton, how)  # whose hash costs its size
             if key not in self._automata:
-                self._automata[key] = _AutomatonWriter(self, automaton, spell).written()
+                self._automata[key] = _AutomatonWriter(self, automaton, how, spell).written()
             self._by_id[same] = (automaton, self._automata[key])
         return self._by_id[same][1]
 
@@ -166,6 +167,7 @@ class RuleBook:
 class _AutomatonWriter:
     book: RuleBook
     automaton: Automaton
+    how: str
     spell: Spell
     names: dict[int, str] = field(default_factory=dict)
     entries: list[int] = field(default_factory=list)
@@ -212,17 +214,23 @@ class _AutomatonWriter:
         if loop is not None:
             return sequence(Literal(word), loop)
         for target, ranges in moves.items():
-            spelled = alternation(self.spell(ranges))
-            options.append(sequence(spelled, self._state(target, depth + 1)))
+            options.append(sequence(self._spelled(ranges), self._state(target, depth + 1)))
         if self.automaton.accepting[state]:
             options.append(EMPTY)
         return sequence(Literal(word), alternation(options))
+
+    def _spelled(self, ranges: Ranges) -> Expression:
+        """One character of the set."""
+        known = self.book.classes.get((self.how, ranges))
+        if known is None:
+            known = self.book.classes[self.how, ranges] = alternation(self.spell(ranges))
+        return known
 
     def _loop(self, state: int, moves: dict[int, Ranges]) -> Expression | None:
         """A state that only loops, as a repetition."""
         if list(moves) != [state] or not self.automaton.accepting[state]:
             return None
-        return Repetition(self.book.name(alternation(self.spell(moves[state])), "class"), 0)
+        return Repetition(self.book.name(self._spelled(moves[state]), "class"), 0)
 
     def _word_from(self, state: int) -> tuple[str, int]:
         """The characters that must follow one by one, and the state behind them."""
@@ -232,10 +240,10 @@ class _AutomatonWriter:
             (target, ranges), *more = moves.items()
             if more or len(ranges) != 1 or ranges[0][0] != ranges[0][1] or (word and self.entries[state] > 1):
                 break
-            spelled = self.spell(ranges)
-            if len(spelled) != 1 or not isinstance(spelled[0], Literal) or self.entries[target] > 1:
+            spelled = self._spelled(ranges)
+            if not isinstance(spelled, Literal) or self.entries[target] > 1:
                 break
-            word.append(spelled[0].text)
+            word.append(spelled.text)
             state = target
         return "".join(word), state
 

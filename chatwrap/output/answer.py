@@ -11,6 +11,7 @@ from chatwrap.chat.syntax import ChatWrapperSettings
 from chatwrap.output.calls import CallsReader
 from chatwrap.output.marks import Finder, common_start, distinct
 from chatwrap.output.parts import Part, PartShape, PartShapes, alphabet_of, follow, whole_word
+from chatwrap.output.results import ResultShape, ResultsReader
 from chatwrap.output.shapes import CallShape, SectionShape
 from chatwrap.output.source import Reading, Source
 from chatwrap.output.writer import EventWriter
@@ -40,7 +41,12 @@ class AnswerReader:
         section = SectionShape.of(settings.functions.parallelism, alphabet)
         self._shapes = PartShapes.of(settings.segments, calls.leads, alphabet)
         shared = frozenset(word for shape in self._shapes.shapes for word in shape.lead.words[:1])
-        self._calls = CallsReader(self.source, self.writer, alphabet, calls, section, functions, shared)
+        results = ResultsReader(
+            self.source, ResultShape.of(settings.functions, alphabet), (section.between, self._shapes.between)
+        )
+        self._calls = CallsReader(
+            self.source, self.writer, alphabet, calls, section, results, functions, shared
+        )
         self._open: list[SegmentType] = [opened] if opened else []
         self._finders: dict[Part, Finder] = {}
         self._held = ""
@@ -95,15 +101,18 @@ class AnswerReader:
 
         White space is held back, since it may belong to the mark behind it.
         """
-        finder = self._finder()
+        finder, spaces = self._finder(), [self._held]
         while True:
             n_before, word = finder.scan(self.source)
             piece = self.source.ahead[self.source.at : self.source.at + n_before]
             n_kept = len(piece.rstrip())
             if n_kept:
-                self._say(self._held + self.source.take(n_kept))
-            self._held += self.source.take(n_before - n_kept)
+                self._say("".join(spaces) + self.source.take(n_kept))
+                spaces.clear()
+            if n_before > n_kept:
+                spaces.append(self.source.take(n_before - n_kept))
             if word or self.source.ended:
+                self._held = "".join(spaces)
                 return word
             yield
 
@@ -187,7 +196,7 @@ class AnswerReader:
             self._say(keep)
         shape, gap = yield from follow(leads, self.source)
         if shape is None:
-            yield from self._unknown_header(leads, gap)
+            yield from self._unknown_header(leads)
         elif shape.part == "call":
             yield from self._read_calls("", is_taken=True)
         else:
@@ -197,20 +206,34 @@ class AnswerReader:
             self._begin_behind(shape.lead.after, gap)
             self._has_text = shape.part == "text"
 
-    def _unknown_header(self, leads: Sequence[PartShape], gap: str) -> Reading[None]:
+    def _unknown_header(self, leads: Sequence[PartShape]) -> Reading[None]:
         """A mark that goes on as none does: what is behind its last word, if that is near, is text."""
+        begun = self.source.raw()
         lasts = {shape.lead.words[-1] for shape in leads if shape.part != "call"}
-        if self._shapes.are_messages and len(lasts) == 1:
-            (last,) = lasts
-            finder, n_taken, word = Finder([last]), 0, ""
-            while not word and n_taken < _LONGEST_HEADER and not self.source.ended:
-                n_before, word = finder.scan(self.source)
-                n_taken += len(self.source.take(min(n_before, _LONGEST_HEADER - n_taken)))
-                if not word:
-                    yield
-            if word == last:
-                self.source.take(len(last))
-        self._tell_stray(leads[0].lead.words[0])
+        is_found = len(lasts) == 1 and self._shapes.are_messages and (yield from self._skip_to(*lasts))
+        rest = self.source.raw()
+        mark, text = (begun + rest, "") if is_found else (begun, rest)
+        if mark.strip():
+            message = f"{self.source.alphabet.spell(leads[0].lead.words[0])!r} means nothing here."
+            self.writer.diagnose("stray_mark", message, raw=mark)
+        if text:
+            self.writer.text(text, self._segment, raw=text)
+        self._has_text = bool(text)
+
+    def _skip_to(self, word: str) -> Reading[bool]:
+        """Takes what stands before `word`, and the word; False if it isn't near."""
+        finder, n_taken = Finder([word]), 0
+        while n_taken < _LONGEST_HEADER:
+            n_before, found = finder.scan(self.source)
+            n_taken += len(self.source.take(min(n_before, _LONGEST_HEADER - n_taken)))
+            if found and n_taken < _LONGEST_HEADER:
+                if found == word:
+                    self.source.take(len(word))
+                return found == word
+            if self.source.ended:
+                return False
+            yield
+        return False
 
     def _begin_behind(self, layout: str, gap: str) -> None:
         """What follows a mark begins: of the white space `gap`, `layout` belongs to the mark."""
@@ -282,7 +305,8 @@ class AnswerReader:
     def _end(self) -> None:
         """The answer ends; so does what is open."""
         if self._open and self._ends_quietly:
-            self._tell_held() if self._has_text else None
+            if not self._is_behind_calls:
+                self._tell_held()
             while self._open:
                 self.writer.end_segment(self._open.pop())
         elif self._open:

@@ -84,9 +84,8 @@ class Call:
 
     def cut(self) -> None:
         """Tells that the answer ended in the middle of the call."""
-        self.writer.diagnose(
-            "cut_call", f"The answer ends in the middle of the call of {self.name!r}.", takes_raw=True
-        )
+        which = f"the call of {self.name!r}" if self.name else "a call"
+        self.writer.diagnose("cut_call", f"The answer ends in the middle of {which}.", takes_raw=True)
 
 
 def _middle(name: str) -> str:

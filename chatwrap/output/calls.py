@@ -15,6 +15,7 @@ from chatwrap.output.envelopes import EnvelopeReader, Outcome
 from chatwrap.output.heads import HeadReader
 from chatwrap.output.marks import TOKEN, Finder, distinct
 from chatwrap.output.parts import whole_word
+from chatwrap.output.results import ResultsReader
 from chatwrap.output.shapes import CallShape, SectionShape
 from chatwrap.output.source import Alphabet, Reading, Source
 from chatwrap.output.writer import EventWriter
@@ -36,6 +37,7 @@ class CallsReader:
     alphabet: Alphabet
     shape: CallShape
     section: SectionShape
+    results: ResultsReader
     functions: ChatModelFunctions | None
     shared: frozenset[str] = frozenset()
     n_calls: int = 0
@@ -90,7 +92,14 @@ class CallsReader:
             word = yield from whole_word(
                 [*self.openers, *self.shared, *between, *tail, *self.closers], self.source
             )
-            if not char or word in self.shared:
+            if not char:
+                return None
+            if (yield from self.results.take()):
+                self._in_section = False
+                message = "A result stands in the answer, but only the caller can give one."
+                self.writer.diagnose("stray_result", message, takes_raw=True)
+                continue
+            if word in self.shared:
                 self._end_section()
                 return None
             if self._goes_on:
@@ -107,7 +116,7 @@ class CallsReader:
                 self._stray(word)
             elif word and (self._in_section or self.section.between):
                 self.source.take(len(word))
-            elif self._in_section and (not self.shape.lead or char == "{"):
+            elif self._in_section and (char == "{" if self.shape.envelope else not self.shape.lead):
                 return ""
             else:
                 self._end_section()
@@ -127,7 +136,7 @@ class CallsReader:
         yield from self._take_frame(self.section.tail.words, self.section.tail.words[-1])
 
     def _end_section(self) -> None:
-        """A section ends without its mark."""
+        """A section ends without its mark, though more follows."""
         words = self.section.tail.words if self._in_section else ()
         self._in_section = False
         self._tell_missing([word for word in words[:1] if not self._is_stop(word)])
@@ -136,7 +145,8 @@ class CallsReader:
         """Takes the words of a section's mark and tells which are missing."""
         call = Call(self.writer, self.n_calls, None)
         yield from self._take(words, call)
-        self._tell_missing(word for word in call.missing if word != self.alphabet.spell(optional))
+        if (yield from self.source.peek()):
+            self._tell_missing(word for word in call.missing if word != self.alphabet.spell(optional))
 
     def _tell_missing(self, words: Iterable[str]) -> None:
         for word in words:
@@ -251,8 +261,10 @@ class CallsReader:
             raw = lead + self.source.raw()
             self.writer.diagnose("unreadable_call", "A call can't be read: it has no name.", raw=raw)
             return
-        is_mark = self._in_section or re.match(TOKEN, word) is not None
+        is_mark = (word and self._in_section) or re.match(TOKEN, word) is not None
         text = ("" if is_mark else lead) + self.source.raw()
+        if not word:
+            self._end_section()
         problem = f"{self.alphabet.spell(word)!r} opens a call that has no name."
         if is_mark:
             self.writer.diagnose("unreadable_call", problem, raw=lead)

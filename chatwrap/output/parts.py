@@ -66,7 +66,11 @@ class PartShapes:
     @property
     def common_lead(self) -> str:
         """What all messages begin with: the prompt may end with it."""
-        return common_start(min(self.leads), max(self.leads)) if self.are_messages and self.leads else ""
+        if not self.are_messages or not self.leads:
+            return ""
+        common = common_start(min(self.leads), max(self.leads))
+        is_whole = common in self.leads and _IN_A_WORD.match(common[-1:])
+        return common[: len(common) - len(common.lstrip(_SIGNS))] if is_whole else common
 
     def with_lead(self, word: str) -> list[PartShape]:
         """The shapes whose lead begins with `word`."""
@@ -86,6 +90,7 @@ class PartShapes:
 
 
 _IN_A_WORD: Final = re.compile(r"[\w.-]")
+_SIGNS: Final = "<>|#=:*~@"
 
 
 def follow(shapes: Sequence[PartShape], source: Source) -> Reading[tuple[PartShape | None, str]]:

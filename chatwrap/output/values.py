@@ -16,6 +16,8 @@ from chatwrap.output.strings import StringReader
 _WORD: Final = re.compile(rf"(?:(?!{TOKEN})[^\s,:=(){{}}\[\]\"'`<])+")
 _CLOSERS: Final = {"{": "}", "[": "]", "(": ")"}
 _DEEPEST: Final = 100
+_BRACKETS: Final = '{}[]()"'
+_NO_BRACKET: Final = re.compile(rf"(?:(?!{TOKEN})[^{{}}\[\]()\"<|])+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ class ValueReader:
 
     def _member(self, frame: _Frame) -> Reading[None]:
         if frame.n_members:
-            self._put(", ")
+            self.write(", ")
             if not frame.has_comma:
                 self.repaired("a comma is missing")
         frame.n_members, frame.has_comma = frame.n_members + 1, False
@@ -136,7 +138,7 @@ class ValueReader:
         is_tuple = frame.opener == "(" and self.dialect.python
         if frame.has_comma and not is_tuple:
             self.repaired("a comma stands before no value")
-        self._put("}" if frame.opener == "{" else "]")
+        self.write("}" if frame.opener == "{" else "]")
         self._frames.pop()
 
     def _close_other(self, closer: str) -> None:
@@ -154,31 +156,48 @@ class ValueReader:
         while self._frames:
             self._end_frame()
 
-    def _put(self, text: str) -> None:
-        if len(self._frames) <= _DEEPEST:
-            self.write(text)
-
     def _begin(self, followers: str | None) -> Reading[None]:
         """Reads a scalar, or the beginning of a container."""
         char = yield from self.source.past_space()
         if not char:
             self._is_cut = True
         elif char in "{[" or (char == "(" and self.dialect.python):
-            self._open(char)
+            yield from self._open(char)
         elif quote := (yield from self._quote(char)):
             yield from self._string(quote, followers)
         elif char in ",}])" or (yield from self.ends()):
             self.repaired("a value is missing")
-            self._put("null")
+            self.write("null")
         else:
             yield from self._bare()
 
-    def _open(self, char: str) -> None:
+    def _open(self, char: str) -> Reading[None]:
         self.source.take(1)
-        self._put("{" if char == "{" else "[")
+        if len(self._frames) == _DEEPEST:
+            self.repaired(f"they are nested deeper than {_DEEPEST} levels")
+            self.write("null")
+            yield from self._skip()
+            return
+        self.write("{" if char == "{" else "[")
         self._frames.append(_Frame(char))
-        if len(self._frames) == _DEEPEST + 1:
-            self.repaired(f"the value is nested deeper than {_DEEPEST} levels")
+
+    def _skip(self) -> Reading[None]:
+        """Takes the rest of a container that is nested too deep, and writes nothing."""
+        depth = 1
+        while depth:
+            found = _NO_BRACKET.match(self.source.ahead, self.source.at)
+            if found:
+                self.source.take(len(found[0]))
+            char = yield from self.source.peek()
+            if not char or (char not in _BRACKETS and (yield from self.ends())):
+                self._is_cut = not char
+                return
+            if char == '"':
+                reader = StringReader(self.source, _ignore, self.ends, _ignore)
+                yield from reader.read(char, self._followers, python=self.dialect.python)
+            else:
+                depth += (char in "{[(") - (char in "}])")
+                self.source.take(1)
 
     def _quote(self, char: str) -> Reading[str]:
         """The quote that opens a string here."""
@@ -190,7 +209,7 @@ class ValueReader:
     def _string(self, quote: str, followers: str | None) -> Reading[None]:
         if quote != '"' and quote != self.dialect.raw_quote and not (quote == "'" and self.dialect.python):
             self.repaired(f"a string stands between {quote} marks")
-        reader = StringReader(self.source, self._put, self.ends, self.repaired)
+        reader = StringReader(self.source, self.write, self.ends, self.repaired)
         if quote == self.dialect.raw_quote:
             self._is_cut = not (yield from reader.read_raw(quote))
         else:
@@ -204,7 +223,7 @@ class ValueReader:
             yield from self._bare_key()
         if self._is_cut:
             return
-        self._put(": ")
+        self.write(": ")
         char = yield from self.source.past_space()
         if char == ":" or (char == "=" and self.dialect.python):
             self.source.take(1)
@@ -219,7 +238,7 @@ class ValueReader:
             self.source.take(1)
         if not self.dialect.raw_quote and not self.dialect.python:
             self.repaired(f"the key {text.strip()!r} has no quotes")
-        self._put(f'"{escaped(text.strip())}"')
+        self.write(f'"{escaped(text.strip())}"')
 
     def _bare(self) -> Reading[None]:
         """A number or a word; any other text up to the end of the value is a string without quotes."""
@@ -239,7 +258,7 @@ class ValueReader:
             value = f'"{escaped(text.strip())}"'
         elif not self.dialect.python and not is_json_literal(word) and word != self.dialect.null:
             self.repaired(f"{word} is no JSON")
-        self._put(value)
+        self.write(value)
 
     def _until(self, stops: str) -> Reading[str]:
         """The text up to one of the characters `stops`, or to the end of the call."""
@@ -255,3 +274,7 @@ class ValueReader:
                 return text
             if found:
                 text += self.source.take(1)
+
+
+def _ignore(_: str) -> None:
+    pass

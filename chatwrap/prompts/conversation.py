@@ -183,7 +183,8 @@ class _ConversationWriter:
         self._was_result = message.tool_result is not None
 
     def _write_assistant(self, message: Message) -> None:
-        continues = self._parts is not None and (self._was_result or message.continues)
+        wants = self._was_result if message.continues is None else message.continues
+        continues = self._parts is not None and wants
         if not continues:
             self._close()
             self._parts = []

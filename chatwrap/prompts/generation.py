@@ -38,7 +38,9 @@ class LlmGenerationConfig:
             return config
         if not isinstance(config, Mapping):
             kind = type(config).__name__
-            raise OptionError.of("generation_config", f"a {kind}.", "Give an LlmGenerationConfig or a dict.")
+            raise OptionError.of(
+                "generation_config", f"of type {kind}.", "Give an LlmGenerationConfig or a dict."
+            )
         known = {entry.name for entry in fields(cls)}
         extra = {key: value for key, value in config.items() if key not in known}
         given = {key: value for key, value in config.items() if key in known}

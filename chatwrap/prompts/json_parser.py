@@ -123,7 +123,7 @@ def _program(query: str) -> Any:
 def _query_fault(name: str, query: object) -> Fault | None:
     where = f"properties.{name}"
     if not isinstance(query, str):
-        return Fault(where, f"a {type(query).__name__}, not a jq query.", "Give a text such as '.name'.")
+        return Fault(where, f"of type {type(query).__name__}, no jq query.", "Give a text such as '.name'.")
     try:
         _program(query)
     except ValueError as error:

@@ -65,8 +65,8 @@ class Message:
     """A message: a role, texts and images, requests to call tools or the result of one.
 
     The role is ``user`` unless given, ``assistant`` where tools are requested. `segments` are thoughts
-    and comments before the text. `continues` says that the message goes on with the turn of the one
-    before, which it was cut from. Raises `HistoryError` with every fault.
+    and comments before the text. `continues` says whether the message goes on with the turn of the one
+    before, which it was cut from; None: if that is a tool's result. Raises `HistoryError` with every fault.
 
     >>> Message("Hi").role, Message(tool_requests=[ToolRequest("now")]).message_type.value
     ('user', 'TOOL_REQUEST')
@@ -77,7 +77,7 @@ class Message:
     tool_requests: tuple[ToolRequest, ...] | None
     tool_result: ToolResult | None
     segments: tuple[ChatModelSegment, ...]
-    continues: bool
+    continues: bool | None
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Message:
         role: str | None = None,
         contents: Iterable[MessageContent] | None = None,
         segments: Iterable[ChatModelSegment] = (),
-        continues: bool = False,
+        continues: bool | None = None,
     ) -> None:
         requests = tuple(tool_requests) if tool_requests is not None else None
         given = tuple(contents) if contents is not None else None
@@ -202,10 +202,10 @@ def _dict_faults(form: Mapping[str, Any], where: str) -> Iterable[Fault]:
             )
     content = form.get("content", "")
     if not isinstance(content, str | None):
-        yield Fault(f"{where}.content", f"a {type(content).__name__}, not a text.", "Give a string.")
+        yield Fault(f"{where}.content", f"of type {type(content).__name__}, no text.", "Give a string.")
     requests = form.get("tool_requests") or ()
     if not isinstance(requests, Sequence) or isinstance(requests, str):
-        yield Fault(f"{where}.tool_requests", f"a {type(requests).__name__}, not a list.", "Give a list.")
+        yield Fault(f"{where}.tool_requests", f"of type {type(requests).__name__}, no list.", "Give a list.")
         return
     for index, request in enumerate(requests):
         yield from _part_faults(
@@ -229,7 +229,7 @@ def _faults(
     result: object,
 ) -> Iterable[Fault]:
     if not isinstance(content, str | None):
-        yield Fault("message.content", f"a {type(content).__name__}, not a text.", "Give a string.")
+        yield Fault("message.content", f"of type {type(content).__name__}, no text.", "Give a string.")
     if content is not None and contents is not None:
         yield Fault("message.contents", "given together with content.", "Give one of them.")
     for index, part in enumerate(contents or ()):
@@ -251,10 +251,10 @@ def _faults(
 def _tool_faults(role: str | None, requests: tuple[Any, ...] | None, result: object) -> Iterable[Fault]:
     for index, request in enumerate(requests or ()):
         if not isinstance(request, ToolRequest):
-            problem = f"a {type(request).__name__}, not a ToolRequest."
+            problem = f"of type {type(request).__name__}, no ToolRequest."
             yield Fault(f"message.tool_requests[{index}]", problem, "Give ToolRequest(name, args).")
     if not isinstance(result, ToolResult | None):
-        problem = f"a {type(result).__name__}, not a ToolResult."
+        problem = f"of type {type(result).__name__}, no ToolResult."
         yield Fault("message.tool_result", problem, "Give ToolResult(content, tool_request_id).")
     if requests and role not in (None, "assistant"):
         yield Fault(

@@ -62,7 +62,7 @@ class RegexPattern:
     def faults(self, where: str) -> Iterator[Fault]:
         if not isinstance(self.pattern, str):
             yield Fault(
-                where, f"a {type(self.pattern).__name__}, not a pattern.", "Give a text or a RegexPattern."
+                where, f"of type {type(self.pattern).__name__}, no pattern.", "Give a text or a RegexPattern."
             )
             return
         if self.match not in ("first", "last"):

@@ -124,7 +124,7 @@ def as_datastore(datastore: DatastoreLike) -> Datastore:
         return datastore
     if isinstance(datastore, str | Path):
         return Datastore(datastore)
-    problem = f"a {type(datastore).__name__} isn't a datastore."
+    problem = f"of type {type(datastore).__name__}, no datastore."
     raise OptionError.of("datastore", problem, "Give a Datastore, a URL or a path.")
 
 
@@ -230,8 +230,8 @@ class SummaryCache:
         """The first of `keys` that there is a text for, with the text, which is used by that."""
         from sqlalchemy import select, update
 
-        now = self._clock()
         with self.datastore.transaction(self.collection) as (connection, table):
+            now = self._clock()  # the wait for the transaction is over
             for start in range(0, len(keys), _KEYS_AT_ONCE):
                 some = keys[start : start + _KEYS_AT_ONCE]
                 wanted = select(table.c.cache_key, table.c.cache_content).where(table.c.cache_key.in_(some))
@@ -260,9 +260,9 @@ class SummaryCache:
     def _put(self, key: str, content: str) -> None:
         from sqlalchemy import delete, insert, update
 
-        now = self._clock()
-        entry = {"cache_content": content, "created_at": now, "last_used_at": now}
         with self.datastore.transaction(self.collection) as (connection, table):
+            now = self._clock()  # the wait for the transaction is over
+            entry = {"cache_content": content, "created_at": now, "last_used_at": now}
             if self.max_lifetime_s is not None:
                 connection.execute(delete(table).where(table.c.created_at <= now - self.max_lifetime_s))
             changed = connection.execute(update(table).where(table.c.cache_key == key).values(**entry))

@@ -17,6 +17,7 @@ from chatwrap.prompts.run import run
 CHARACTERS_PER_TOKEN: Final = 4
 _CHUNK_CHARACTERS: Final = 20_000
 _LEAST_CHUNK: Final = 200
+_MAX_SUMMARY_TOKENS: Final = 512
 
 
 def n_tokens_estimated(contents: Iterable[MessageContent]) -> int:
@@ -33,8 +34,8 @@ def n_tokens_estimated(contents: Iterable[MessageContent]) -> int:
 class Summarizer:
     """A model that sums texts up, chunk by chunk where they are long, and the template that shows a summary.
 
-    A chunk that doesn't fit the model's context is halved and tried again. Raises `PromptError` for a
-    template that doesn't show the ``summary``.
+    A summary has at most 512 tokens. A chunk that doesn't fit the model's context is halved and tried
+    again. Raises `PromptError` for a template that doesn't show the ``summary``.
     """
 
     def __init__(self, llm: ModelLike, instructions: str, template: str, name: str) -> None:
@@ -73,7 +74,7 @@ class Summarizer:
     def _asked(self, chunk: str, summary: str) -> str:
         before = f"Summary of what came before:\n{summary}\n\n" if summary else ""
         text = f"{self._instructions}\n\n{before}Text:\n{chunk}"
-        answer = run(self._model, Prompt([Message(text)])).content.strip()
+        answer = run(self._model, Prompt([Message(text)]), max_tokens=_MAX_SUMMARY_TOKENS).content.strip()
         if not answer:
             raise AnswerError("the summary is empty.", "Use another model or other instructions.", text="")
         return answer
@@ -97,9 +98,7 @@ def _summary_template(template: str, name: str) -> TemplateText:
         )
     names = [variable.name for variable in read.variables]
     if names != ["summary"]:
-        problem = (
-            f"it reads {', '.join(names) or 'nothing'}." if "summary" not in names else f"it reads {names}."
-        )
+        problem = f"it reads {', '.join(names) or 'nothing'}."
         raise PromptError.of(name, problem, "Put {{summary}} into it, and no other variable.")
     assert isinstance(read, TemplateText)
     return read

@@ -108,6 +108,8 @@ class PromptTemplate:
         generation_config: GenerationConfigLike | None = None,
     ) -> Self:
         """The template of one user message."""
+        if not isinstance(template, str):
+            raise PromptError.of("template", f"of type {type(template).__name__}.", "Give a text.")
         return cls(
             [Message(template, role="user")],
             output_parser,

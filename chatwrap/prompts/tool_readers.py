@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -91,9 +92,12 @@ class PythonToolOutputParser(ToolOutputParser):
         return [self._request(call) for statement in tree.body for call in _calls(statement)]
 
     def parse_partial_text(self, raw_txt: str) -> tuple[str, list[ToolRequest]]:
-        thoughts, calls = self.parse_thoughts_and_calls(raw_txt)
-        requests = self.parse_tool_request_from_str(calls) if thoughts or calls is not raw_txt else []
-        return thoughts, list(_numbered(requests))
+        opening = re.search(r"```|\[", raw_txt)
+        thoughts = raw_txt[: opening.start()].strip() if opening else ""
+        code = _without_fence(raw_txt[opening.start() :]) if opening else ""
+        if not (code.endswith("]") and _python(code, repaired=False)):
+            return thoughts, []
+        return thoughts, list(_numbered(self.parse_tool_request_from_str(code)))
 
     def _request(self, call: ast.Call) -> ToolRequest:
         name = ast.unparse(call.func)
@@ -240,10 +244,12 @@ def _code_starts(text: str) -> list[int]:
     return sorted(places)[:_MAX_STARTS]
 
 
-def _python(code: str) -> ast.Module | None:
-    for end in ("", "]", ")]"):
+def _python(code: str, *, repaired: bool = True) -> ast.Module | None:
+    for end in ("", "]", ")]") if repaired else ("",):
         try:
-            return ast.parse(code.removesuffix(";") + end)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the model's code isn't ours to mend
+                return ast.parse(code.removesuffix(";") + end)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
     return None
@@ -266,8 +272,20 @@ def _calls(node: ast.AST) -> Iterator[ast.Call]:
 
 
 def _value(node: ast.expr) -> Any:
+    """The JSON value that a literal is; the source text of anything else."""
     try:
-        value = ast.literal_eval(node)
-        return value if isinstance(value, str | int | float | bool | list | dict | None) else list(value)
-    except (ValueError, TypeError, RecursionError, MemoryError):
+        return _plain(ast.literal_eval(node))
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return ast.unparse(node)
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case None | bool() | str() | int() | float():
+            return value
+        case list() | tuple() | set():
+            return [_plain(each) for each in value]
+        case dict() if all(isinstance(key, str) for key in value):
+            return {key: _plain(each) for key, each in value.items()}
+        case _:
+            raise ValueError(f"JSON has no {type(value).__name__}")

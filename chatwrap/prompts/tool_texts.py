@@ -63,7 +63,7 @@ class ToolCallsAsTextTransform(MessageTransform):
             answer = self.answers(message.thought, message.content)
             return message.copy(contents=[TextContent(answer)], segments=())
         text = self.requests(message.content if message.contents else "", message.tool_requests)
-        return message.copy(contents=[TextContent(text)], tool_requests=None, continues=False)
+        return message.copy(contents=[TextContent(text)], tool_requests=None, continues=None)
 
     def _write_results(
         self, made: list[Message], waiting: list[ToolResult], names: Mapping[str, str]

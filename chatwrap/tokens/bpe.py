@@ -7,9 +7,12 @@ are trained. Whoever makes an encoder compares it with llama.cpp's (`SAMPLES`).
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final, TypeAlias
 
 from tiktoken import _tiktoken  # type: ignore[attr-defined]
@@ -18,6 +21,8 @@ from chatwrap.tokens.pretokenizers import PreTokenizer
 
 _MARK: Final = "\u2581"
 _SEVERAL: Final = -1
+_PART: Final = 100_000
+_BETWEEN_WORDS: Final = re.compile("[a-z] [a-z]")
 _MOST_INNER: Final = 32
 _LINES: Final = r"[^\n]+|\n+"
 _INNER_MARK: Final = re.compile(b".(?<!%(mark)b)%(mark)b" % {b"mark": _MARK.encode()}, re.DOTALL)
@@ -48,6 +53,7 @@ class BytePairEncoder:
     def __init__(self, pairs: BytePairs) -> None:
         words = pairs.pre_tokenizer
         self._marked = words.spaces_are_marked
+        self._cuts_at_spaces = words.cuts_at_spaces
         self._n_tokens = len(pairs.tokens)
         self._plain = _PlainTexts(pairs.plain_texts)
         self._words = _whole_words(pairs) if words.ignores_merges else ()
@@ -69,6 +75,7 @@ class BytePairEncoder:
         ranks = ranks or {text: rank for rank, text in enumerate(ids_of)}
         self._ids = [ids[0] if len(ids) == 1 else _SEVERAL for ids in ids_of.values()]
         self._several = {ranks[text]: ids for text, ids in ids_of.items() if len(ids) != 1}
+        self._writes_ascii = all(len(ids_of[_one_byte(byte)]) == 1 for byte in range(128))
         self._core = _tiktoken.CoreBPE(ranks, {}, pattern)
         return ranks
 
@@ -91,6 +98,8 @@ class BytePairEncoder:
     def _run_ids(self, text: str) -> list[int]:
         ranks = self._ranks(text.replace(" ", _MARK) if self._marked else text)
         if self._ranks_are_ids:
+            if text.isascii() and self._writes_ascii:
+                return ranks
             if not self._several or max(ranks, default=0) < self._n_tokens:
                 return ranks
             return [token_id for rank in ranks for token_id in self._several.get(rank, (rank,))]
@@ -102,12 +111,28 @@ class BytePairEncoder:
 
     def _ranks(self, text: str) -> list[int]:
         try:
+            if self._cuts_at_spaces and len(text) >= 2 * _PART:
+                return self._ranks_of_parts(list(_parts(text)))
             ranks: list[int] = self._core.encode_ordinary(text)
             return ranks
         except BaseException as panic:
             if type(panic).__module__ != "pyo3_runtime":
                 raise
             raise _GaveUpError from panic
+
+    def _ranks_of_parts(self, parts: Sequence[str]) -> list[int]:
+        """The ranks of a long text on all CPUs: Rust lets go of Python's lock while it works."""
+        with ThreadPoolExecutor(min(len(parts), os.cpu_count() or 1)) as pool:
+            return list(chain.from_iterable(pool.map(self._core.encode_ordinary, parts)))
+
+
+def _parts(text: str) -> Iterator[str]:
+    """A text cut between a letter and a space with a letter behind it, where a word ends anyhow."""
+    start = 0
+    while len(text) - start >= 2 * _PART and (end := _BETWEEN_WORDS.search(text, start + _PART)):
+        yield text[start : end.start() + 1]
+        start = end.start() + 1
+    yield text[start:]
 
 
 class _GaveUpError(Exception):

@@ -27,11 +27,13 @@ class PreTokenizer:
 
     `ignores_merges`: a word that is a token is that token, merges or not. `spaces_are_marked`: spaces
     are written as U+2581 and bytes as ``<0x0A>``, as SentencePiece does, and merges join characters.
+    `cuts_at_spaces`: between a letter and a space with a letter behind it, a word always ends.
     """
 
     pattern: str
     ignores_merges: bool = False
     spaces_are_marked: bool = False
+    cuts_at_spaces: bool = True
 
 
 def pre_tokenizer(model: str, name: str) -> PreTokenizer | None:
@@ -43,8 +45,12 @@ def pre_tokenizer(model: str, name: str) -> PreTokenizer | None:
     kind = _KIND_OF.get(name or "default")
     if kind is None:
         return None
-    marked = kind == "lines"
-    return PreTokenizer(_at_age(PATTERNS[kind]), name in _IGNORING_MERGES, marked)
+    return PreTokenizer(
+        _at_age(PATTERNS[kind]),
+        ignores_merges=name in _IGNORING_MERGES,
+        spaces_are_marked=kind == "lines",
+        cuts_at_spaces=kind not in _OVER_SPACES,
+    )
 
 
 def names() -> tuple[str, ...]:
@@ -56,6 +62,7 @@ def _at_age(pattern: str) -> str:
     return re.sub(r"\\p\{(\w+)\}", rf"[\\p{{\1}}&&\\p{{age:{_UNICODE}}}]", pattern)
 
 
+_OVER_SPACES: Final = ("superbpe", "exaone-moe", "lines")
 _NAMES: Final[Mapping[str, str]] = {
     "gpt-2": (
         "gpt-2 phi-2 jina-es jina-de gigachat jina-v2-es jina-v2-de a.x-4.0 mellum modern-bert "

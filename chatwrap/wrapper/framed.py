@@ -205,6 +205,11 @@ class FramedChatWrapper(ChatWrapper):
             writer.reopening = LlamaText()
         return writer
 
+    @property
+    def quotes_results(self) -> bool:
+        """Whether results that are texts are written as JSON strings."""
+        return self._sections.result_form in ("json", "quoted_text")
+
     @cached_property
     def _stop_generation_triggers(self) -> tuple[LlamaText, ...]:
         endings = filter(None, (self._frame.after(Slot.COMPLETION), *self._stop_texts))

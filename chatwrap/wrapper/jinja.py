@@ -19,7 +19,7 @@ from chatwrap.chat.history import (
     as_history,
 )
 from chatwrap.chat.openai import functions_to_openai
-from chatwrap.chat.syntax import ChatWrapperSettings, SegmentsSyntax
+from chatwrap.chat.syntax import ChatWrapperSettings
 from chatwrap.chat.text import LlamaText, LlamaTextInput, SpecialToken, control
 from chatwrap.chat.tokenizer import Tokenizer
 from chatwrap.errors import HistoryError, OptionError
@@ -35,6 +35,7 @@ from chatwrap.wrapper.jinja_template import ChatTemplate
 from chatwrap.wrapper.learned import LearnedSyntax, learn_syntax, written_result
 from chatwrap.wrapper.losses import Outline, check_losses
 from chatwrap.wrapper.probe import CALLED_TOOLS, OTHER_TOOLS, Capabilities, Feature, Prober, called_history
+from chatwrap.wrapper.response import ResponseWriter
 from chatwrap.wrapper.spoken import SpokenHistories
 
 _ALLOWED: Final[Mapping[bool | str, tuple[bool, ...]]] = {
@@ -178,13 +179,18 @@ class JinjaTemplateChatWrapper(ChatWrapper):
         return ChatWrapperSettings(
             supports_system_messages=self.capabilities.keeps(Feature.SYSTEM),
             functions=learned.functions or default.functions,
-            segments=SegmentsSyntax(thought=learned.thought),
+            segments=learned.segments,
         )
 
     def _written_result(self, function_name: str, result: Any) -> LlamaTextInput:
         if self.learned_syntax.functions is None:
             return super()._written_result(function_name, result)
         return written_result(result, quoted=self.learned_syntax.quotes_results)
+
+    def response_writer(self, *, use_raw: bool, n_earlier_calls: int = 0) -> ResponseWriter:
+        writer = super().response_writer(use_raw=use_raw, n_earlier_calls=n_earlier_calls)
+        writer.reopening = self.learned_syntax.reopening
+        return writer
 
     @property
     def _prober(self) -> Prober:

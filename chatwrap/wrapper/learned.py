@@ -8,29 +8,40 @@ and kept only if it writes what the template writes.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
+
+from pydantic import JsonValue
 
 from chatwrap.chat.history import ChatHistory, ChatModelFunctionCall
 from chatwrap.chat.json_text import dump_json
+from chatwrap.chat.notation import ArgumentNotation, JsonNotation, KeywordNotation
 from chatwrap.chat.openai import result_text
+from chatwrap.chat.slotted import as_slotted
 from chatwrap.chat.syntax import (
     ChatWrapperSettings,
     FunctionCallSyntax,
     FunctionResultSyntax,
     FunctionsSyntax,
     ParallelCallsSyntax,
+    SegmentsSyntax,
     SegmentSyntax,
 )
-from chatwrap.chat.text import control
+from chatwrap.chat.text import LlamaText, control
 from chatwrap.wrapper import probe
+from chatwrap.wrapper.arguments import written_arguments
 from chatwrap.wrapper.base import ChatWrapper
+from chatwrap.wrapper.definition import builtin_definitions
+from chatwrap.wrapper.edges import UNIT, snapped_prefix, snapped_suffix
 from chatwrap.wrapper.jinja_messages import MessageShape, messages_of
-from chatwrap.wrapper.likeness import first_difference
 from chatwrap.wrapper.probe import ANSWER, NAMES, NEXT_USER, RESULTS, THOUGHT, USER, VALUES, Prober
+from chatwrap.wrapper.tagged import KEYS, NUMBER, tagged_notations
+from chatwrap.wrapper.template import TemplateChatWrapper
 
-_UNIT: Final = re.compile(r"<[^<>\s]*>|\[[A-Z_/]+\]|\w+")
+_TAGGED_CALL: Final = ChatModelFunctionCall(
+    name=NAMES[0], arguments={KEYS[0]: VALUES[0], KEYS[1]: VALUES[1], KEYS[2]: NUMBER}, result=RESULTS[0]
+)
 _CALL_ID: Final = re.compile(r"call\d{5}")
 
 
@@ -38,12 +49,21 @@ _CALL_ID: Final = re.compile(r"call\d{5}")
 class LearnedSyntax:
     """A template's own syntax, None where it can't be said in these terms.
 
-    `quotes_results` tells whether results are written as JSON strings; else as they are.
+    `quotes_results` tells whether results are written as JSON strings; else as they are. `parts` are the
+    marks of a template whose model writes each part of its turn as a message of its own. `reopening` opens
+    the model's turn again behind results, where the results' own syntax doesn't.
     """
 
     functions: FunctionsSyntax | None
     thought: SegmentSyntax | None
     quotes_results: bool = False
+    parts: SegmentsSyntax | None = None
+    reopening: LlamaText | None = None
+
+    @property
+    def segments(self) -> SegmentsSyntax:
+        """How the template marks thoughts and other parts."""
+        return self.parts or SegmentsSyntax(thought=self.thought)
 
 
 class _Speaker(ChatWrapper):
@@ -64,11 +84,22 @@ def written_result(result: Any, *, quoted: bool) -> str:
 
 
 def learn_syntax(prober: Prober) -> LearnedSyntax:
-    """What a template writes around calls and thoughts. Costs about 20 renders of short histories."""
-    learner = next((_CallLearner(prober, shape) for shape in prober.shapes_with_calls()), None)
-    functions = learner.functions() if learner else None
-    quotes_results = learner is not None and functions is not None and learner.quotes_results
-    return LearnedSyntax(functions, _thought(prober), quotes_results)
+    """What a template writes around calls and thoughts. Costs about 40 renders of short histories.
+
+    Calls with JSON arguments are learned; if a template's can't be, the syntax of a built-in format that
+    writes the same calls is taken; if there is none, other notations of arguments are learned.
+    """
+    thought = _thought(prober)
+    for shape in prober.shapes_with_calls()[:1]:
+        learner = _CallLearner(prober, shape)
+        if functions := learner.functions():
+            return LearnedSyntax(functions, thought, learner.quotes_results)
+        if known := learner.known():
+            return replace(known, thought=thought)
+        for notation in learner.notations():
+            if functions := learner.functions(notation):
+                return LearnedSyntax(functions, thought, learner.quotes_results)
+    return LearnedSyntax(None, thought)
 
 
 def _thought(prober: Prober) -> SegmentSyntax | None:
@@ -85,7 +116,7 @@ def _thought(prober: Prober) -> SegmentSyntax | None:
     before, _, behind = text.partition(THOUGHT)
     start = _answer_start(before, others)
     if not before[start:].strip():  # every answer begins with the mark, so that no prompt parts from it
-        start = max((unit.start() for unit in _UNIT.finditer(before) if unit.end() == start), default=start)
+        start = max((unit.start() for unit in UNIT.finditer(before) if unit.end() == start), default=start)
     prefix = before[start:]
     return SegmentSyntax(control(prefix), control(behind.partition(ANSWER)[0])) if prefix.strip() else None
 
@@ -103,28 +134,8 @@ def _text(
 
 def _answer_start(text: str, others: Sequence[str | None]) -> int:
     """Where the model's turn begins in `text`: at the earliest place where another prompt parts from it."""
-    lengths = [_snapped_prefix(text, other) for other in others if other is not None]
+    lengths = [snapped_prefix(text, other) for other in others if other is not None]
     return max(min(lengths, default=0), text.find(USER) + len(USER))
-
-
-def _snapped_prefix(first: str, second: str) -> int:
-    """The length of the common prefix, moved back to the edge of a tag or word."""
-    length = first_difference(first, second)
-    return min(_edge(text, length, backwards=True) for text in (first, second))
-
-
-def _snapped_suffix(first: str, second: str) -> int:
-    """The length of the common suffix, moved on to the edge of a tag or word."""
-    length = first_difference(first[::-1], second[::-1])
-    starts = (_edge(text, len(text) - length, backwards=False) for text in (first, second))
-    return min(len(text) - start for text, start in zip((first, second), starts, strict=True))
-
-
-def _edge(text: str, index: int, *, backwards: bool) -> int:
-    for unit in _UNIT.finditer(text):
-        if unit.start() < index < unit.end():
-            return unit.start() if backwards else unit.end()
-    return index
 
 
 @dataclass(slots=True)
@@ -135,22 +146,47 @@ class _CallLearner:
     shape: MessageShape
     quotes_results: bool = False
 
-    def functions(self) -> FunctionsSyntax | None:
-        one = self._pieces(probe.call(0))
+    def functions(self, notation: ArgumentNotation | None = None) -> FunctionsSyntax | None:
+        """The syntax of calls whose arguments are written so (by default as JSON)."""
+        notation = notation or JsonNotation()
+        one = self._pieces(notation, probe.call(0))
         if one is None:
             return None
-        two = self._pieces(probe.call(0), probe.call(1))
+        two = self._pieces(notation, probe.call(0), probe.call(1))
         learned = _single(one) if two is None else _parallel(one, two)
+        learned = replace(learned, call=_without_arguments(learned.call, notation))
         learned, self.quotes_results = _without_quotes(learned)
         return learned if _is_marked(learned) and self._writes_the_same(learned) else None
 
-    def _pieces(self, *calls: ChatModelFunctionCall) -> _Pieces | None:
+    def known(self) -> LearnedSyntax | None:
+        """The syntax of the first built-in format that writes calls as the template does."""
+        groups = [*_other_calls(parallel=False), *_other_calls(parallel=True)]
+        texts = [
+            self._text(probe.user(), probe.answer(*calls, ANSWER), probe.user(NEXT_USER)) for calls in groups
+        ]
+        for definition in builtin_definitions():
+            wrapper = definition.wrapper
+            n_groups = len(groups) if wrapper.settings.functions.parallelism else 2
+            written = [str(wrapper.generate_function_calls_and_results(calls)) for calls in groups[:n_groups]]
+            if all(text is not None and one in text for text, one in zip(texts, written, strict=False)):
+                return _known(wrapper, f"{texts[0]}".partition(written[0])[2].partition(ANSWER)[0])
+        return None
+
+    def notations(self) -> Iterator[ArgumentNotation]:
+        """The ways to write arguments, besides JSON, that a call of the template may be in."""
+        text = self._text(probe.user(), probe.answer(_TAGGED_CALL, ANSWER), probe.user(NEXT_USER))
+        if text is not None:
+            yield from tagged_notations(text, _TAGGED_CALL)
+        yield KeywordNotation()
+        yield KeywordNotation(mappings="json")
+
+    def _pieces(self, notation: ArgumentNotation, *calls: ChatModelFunctionCall) -> _Pieces | None:
         """The texts between the marks of calls made together, None if anything else is between them."""
         text = self._text(probe.user(), probe.answer(*calls, ANSWER), probe.user(NEXT_USER))
         if text is None:
             return None
         start = _answer_start(text, self._others())
-        arguments = [dump_json({"key": value}) for value in VALUES]
+        arguments = [str(written_arguments(notation, {"key": value}, where="probe")) for value in VALUES]
         marks = [mark for pair in zip(NAMES, arguments, strict=True) for mark in pair][: 2 * len(calls)]
         between = _between(text, start, [*marks, *RESULTS[: len(calls)], ANSWER])
         ending = self._call_ending(calls[0], arguments[0])
@@ -174,12 +210,10 @@ class _CallLearner:
 
     def _writes_the_same(self, learned: FunctionsSyntax) -> bool:
         """Whether other calls than those learned from come out as the template writes them."""
-        calls = (
-            ChatModelFunctionCall(name="look_up", arguments={"a": 1, "b": ["é y", None]}, result={"c": "é"}),
-            ChatModelFunctionCall(name="go", arguments={}, result="on"),
-        )
-        together = (*calls, calls[0])  # three, since two could be told apart by their numbers
-        groups = [calls[:1], calls[1:], *([together] if learned.parallelism else [])]
+        groups = [
+            *_other_calls(parallel=False),
+            *(_other_calls(parallel=True) if learned.parallelism else ()),
+        ]
         return all(self._writes(learned, group) for group in groups)
 
     def _writes(self, learned: FunctionsSyntax, calls: tuple[ChatModelFunctionCall, ...]) -> bool:
@@ -188,6 +222,37 @@ class _CallLearner:
             calls
         )
         return text is not None and f"{written}{ANSWER}" in text
+
+
+def _known(wrapper: TemplateChatWrapper, before_answer: str) -> LearnedSyntax:
+    """The syntax of a format, in a template that writes this between results and the answer."""
+    settings = wrapper.settings
+    text = settings.segments.text
+    mark = str(as_slotted(text.prefix).fill({})) if text else ""
+    return LearnedSyntax(
+        settings.functions,
+        thought=None,
+        quotes_results=wrapper.quotes_results,
+        parts=settings.segments if text or settings.segments.between_parts else None,
+        reopening=control(before_answer.removesuffix(mark)),
+    )
+
+
+def _other_calls(*, parallel: bool) -> tuple[tuple[ChatModelFunctionCall, ...], ...]:
+    """Groups of calls that nothing was learned from: one at a time, or three made together, since two
+    could be told apart by their numbers.
+    """
+    arguments: dict[str, JsonValue] = {"a": 1, "b": ["é y", None, {"k": True}], "c": "é <y>", "d": True}
+    arguments |= {"e": 1.5, "g": {"h": None}}
+    first = ChatModelFunctionCall(name="look_up", arguments=arguments, result={"c": "é"})
+    second = ChatModelFunctionCall(name="go", arguments={}, result="on")
+    return ((first, second, first),) if parallel else ((first,), (second,))
+
+
+def _without_arguments(call: FunctionCallSyntax, notation: ArgumentNotation) -> FunctionCallSyntax:
+    """`call` in this notation; JSON is never absent where templates get their arguments as an object."""
+    absent: JsonValue = {} if isinstance(notation, JsonNotation) else ""
+    return replace(call, arguments=notation, empty_call_params_placeholder=absent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,9 +320,9 @@ class _Framed:
     @classmethod
     def of(cls, before: str, between: str, behind: str) -> _Framed:
         """Cuts the texts before the first entry, between two, and behind the last."""
-        n_suffix = _snapped_prefix(between, behind)
+        n_suffix = snapped_prefix(between, behind)
         rest = between[n_suffix:]
-        n_prefix = _snapped_suffix(before, rest)
+        n_prefix = snapped_suffix(before, rest)
         return cls(
             opening=before[: len(before) - n_prefix],
             prefix=rest[len(rest) - n_prefix :],

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from chatwrap.files import data_path, read_text
 from tests.cli.conftest import MainRun
 
 CHATML = (
@@ -126,3 +127,28 @@ def test_render_tells_a_templates_content_apart(run_here: MainRun, folder: Path)
     code, out, _ = run_here("render", "talk.json", "--format", "jinja")
     assert code == 0
     assert 'content "Hi"\n' in out
+
+
+def test_convert_names_the_built_in_format(run_here: MainRun, template: Path) -> None:
+    template.write_text(CHATML, encoding="utf-8")
+    code, out, err = run_here("convert", template)
+    assert (code, err) == (0, "The built-in format 'chatml' equals it.\n")
+    assert out == read_text(data_path("wrappers") / "chatml.toml")
+
+
+def test_convert_drafts_a_definition(run_here: MainRun, template: Path) -> None:
+    template.write_text(CHATML.replace("<|im_end|>", "<|stop|>"), encoding="utf-8")
+    code, out, err = run_here("convert", template)
+    assert (code, err) == (0, "")
+    template.with_suffix(".toml").write_text(out, encoding="utf-8")
+    assert run_here("diff", template, template.with_suffix(".toml"))[0] == 0
+
+
+def test_convert_says_what_no_definition_can(run_here: MainRun, template: Path) -> None:
+    template.write_text(CHATML.replace("m.content", "m.content | upper"), encoding="utf-8")
+    code, out, err = run_here("convert", template)
+    assert (code, out) == (2, "")
+    assert err == (
+        "chatwrap: template: it takes no history as it is, so that nothing can be compared. "
+        "Run `chatwrap lint` to see what it does.\n"
+    )

@@ -66,8 +66,8 @@ BOMB = "a: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
 FAULTS = {
     "a: 1\na: 2": "p.prompt:3:1: a second key 'a'. Remove one.\n  a: 2\n  ^",
     "a: {b: 1, b: 2}": "p.prompt:2:11: a second key 'b'. Remove one.\n  a: {b: 1, b: 2}\n            ^",
-    "config:\n  topP 0.8\n": (
-        "p.prompt:3:3: not YAML: could not find expected ':' while scanning a simple key. "
+    "config:\n  topK: 2\n  topP 0.8": (
+        "p.prompt:4:3: not YAML: could not find expected ':' while scanning a simple key. "
         "Write key: value, and quote texts with : or # in.\n    topP 0.8\n    ^"
     ),
     "a: [1, 2": (

@@ -11,7 +11,7 @@ import jsonschema
 import numpy as np
 import pytest
 
-from chatwrap import Grammar
+from chatwrap import ChatModelFunctionCall, Grammar
 from chatwrap.engine.constrained import ConstrainedSampler, NativeGrammar
 from chatwrap.engine.model import Model, load_model
 from chatwrap.errors import GrammarError
@@ -72,11 +72,11 @@ def test_a_required_call_can_be_read(model: Model, way: str) -> None:
     schema = _object(city=SHORT, days={"type": "integer", "minimum": 1, "maximum": 9})
     functions = {"get_weather": {"params": schema}, "get_time": {}}
     grammar = Grammar.from_functions(functions, model.chat_wrapper.settings)
-    text = model.complete(QUESTION, functions=functions, grammar=grammar, max_tokens=80, **WAYS[way]).text
-    name, _, arguments = text.removeprefix("||call: ").removesuffix(")").partition("(")
-    assert name in functions
-    if name == "get_weather":
-        jsonschema.validate(json.loads(arguments), schema)
+    result = model.complete(QUESTION, functions=functions, grammar=grammar, max_tokens=80, **WAYS[way])
+    (call,) = result.response.response
+    assert isinstance(call, ChatModelFunctionCall) and call.name in functions
+    if call.name == "get_weather":
+        jsonschema.validate(call.arguments, schema)
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -60,6 +60,17 @@ def test_tokens_and_their_neighbours(vocabulary: Vocabulary, vocabulary_name: st
         assert encoder.encode(text) in (expected(text), None), ascii(text)
 
 
+@EACH
+def test_a_long_text_is_cut_where_words_end(
+    vocabulary: Vocabulary, vocabulary_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chatwrap.tokens.bpe._PART", 20)
+    rnd, encoder, expected = random.Random(vocabulary_name), fast(vocabulary), native(vocabulary)
+    for _ in range(40):
+        text = " the ".join(random_text(rnd, 5) for _ in range(12))
+        assert encoder.encode(text) == expected(text), ascii(text)
+
+
 @pytest.mark.parametrize("vocabulary_name", ["gemma-4"], indirect=True)
 @pytest.mark.parametrize(
     "text",
@@ -95,14 +106,17 @@ def with_pre(content: bytes, name: str) -> bytes:
 @pytest.mark.parametrize(
     "name", [name for name in names() if not pre_tokenizer("gpt2", name).spaces_are_marked]
 )  # type: ignore[union-attr]
-def test_every_pre_tokenizer_that_llama_cpp_knows(name: str, vocabulary_folder: Path, tmp_path: Path) -> None:
+def test_every_pre_tokenizer_that_llama_cpp_knows(
+    name: str, vocabulary_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "vocabulary.gguf"
     path.write_bytes(with_pre((vocabulary_folder / "ggml-vocab-gpt-2.gguf").read_bytes(), name))
     vocabulary, rnd = load_vocabulary(path), random.Random(name)
     assert vocabulary.metadata["tokenizer.ggml.pre"] == name
     encoder, expected = fast(vocabulary), native(vocabulary)
+    monkeypatch.setattr("chatwrap.tokens.bpe._PART", 20)
     for _ in range(60):
-        text = random_text(rnd, rnd.choice((2, 5, 20)))
+        text = random_text(rnd, rnd.choice((2, 5, 20))) + rnd.choice(("", " the end of it "))
         assert encoder.encode(text) == expected(text), ascii(text)
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import jsonschema
 import pytest
 
+from chatwrap.chat.functions import as_functions
+from chatwrap.chat.history import ChatModelFunctionCall
+from chatwrap.chat.model import ToolChoice
 from chatwrap.chat.notation import BareKeyNotation, KeywordNotation, TaggedNotation
 from chatwrap.chat.slotted import Slot, SlottedText
 from chatwrap.chat.syntax import (
@@ -14,14 +18,21 @@ from chatwrap.chat.syntax import (
     FunctionCallSyntax,
     FunctionResultSyntax,
     FunctionsSyntax,
+    ParallelCallsSyntax,
     SegmentsSyntax,
     SegmentSyntax,
 )
 from chatwrap.chat.text import LlamaText, control
+from chatwrap.grammar.answer import AnswerShape, convert_answer
 from chatwrap.grammar.grammar import Grammar
+from chatwrap.grammar.marks import Marks
+from chatwrap.grammar.safety import hazards
+from chatwrap.grammar.schema.convert import Options
+from chatwrap.output.parser import parse
 from chatwrap.wrapper.base import ChatWrapper
 from chatwrap.wrapper.definition import chat_wrapper_names, load_chat_wrapper
 from tests.grammar.llama_oracle import LlamaOracle
+from tests.grammar.trees import sample
 
 NODE = {
     "type": "object",
@@ -248,3 +259,57 @@ CHANNELS = ChatWrapperSettings(
 )
 def test_parts_that_are_messages_of_their_own(text: str, wanted: bool) -> None:
     assert Grammar.from_functions(FUNCTIONS, CHANNELS, tool_choice="auto").accepts(text) is wanted
+
+
+RECIPIENTS = ChatWrapperSettings(
+    functions=FunctionsSyntax(
+        FunctionCallSyntax(prefix=control(">>>"), params_prefix=control("\n"), suffix=""),
+        FunctionResultSyntax("", ""),
+        ParallelCallsSyntax(),
+    ),
+    segments=SegmentsSyntax(text=SegmentSyntax(control(">>>all\n"))),
+)
+
+
+@pytest.mark.parametrize(
+    ("choice", "prompt_end", "text", "wanted"),
+    [
+        ("auto", ">>>", "all\nHi.", True),
+        ("auto", ">>>", "all\nHi.>>>now\n{}", True),
+        ("auto", ">>>", "now\n{}>>>now\n{}", True),
+        ("auto", ">>>", ">>>now\n{}", False),
+        ("auto", "", ">>>now\n{}", True),
+        ("auto", "", "now\n{}", False),
+        ("auto", ">>>", "then\n{}", False),
+        ("required", ">>>", "now\n{}", True),
+        ("required", ">>>", "all\nHi.", False),
+    ],
+)
+def test_the_prompt_may_have_begun_the_first_part(
+    choice: ToolChoice, prompt_end: str, text: str, wanted: bool
+) -> None:
+    shape = AnswerShape(as_functions(FUNCTIONS), choice, prompt_end=prompt_end)
+    tree, _ = convert_answer(shape, RECIPIENTS, Options(is_closed=True))
+    assert Grammar(tree).accepts(text) is wanted
+
+
+@pytest.mark.parametrize("choice", ["auto", "required"])
+@pytest.mark.parametrize("name", chat_wrapper_names())
+def test_random_answers_are_read_as_whole_calls(name: str, choice: ToolChoice) -> None:
+    wrapper, functions = load_chat_wrapper(name), as_functions(FUNCTIONS)
+    prompt = wrapper.generate_context_state([{"type": "user", "text": "Hi"}])
+    marks = Marks(stops=tuple(map(str, prompt.stop_generation_triggers)))
+    shape = AnswerShape(functions, choice, 2, prompt_end=str(prompt.context_text)[-40:])
+    tree, _ = convert_answer(shape, wrapper.settings, Options(is_closed=True), marks)
+    assert not hazards(tree)
+    n_calls = 0
+    for seed in range(25):
+        text = sample(tree, seed, 80)
+        parts = parse(text, wrapper.settings, functions=functions).response
+        calls = [part for part in parts if isinstance(part, ChatModelFunctionCall)]
+        n_calls += len(calls)
+        assert choice == "auto" or (calls and not any(isinstance(p, str) and p.strip() for p in parts)), text
+        for call in calls:
+            schema = functions[call.name].parameters or {"maxProperties": 0}
+            jsonschema.validate({} if call.arguments is None else call.arguments, schema)
+    assert n_calls or choice == "auto"

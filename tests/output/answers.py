@@ -17,12 +17,12 @@ from chatwrap.chat.notation import JsonNotation
 from chatwrap.chat.slotted import as_slotted
 from chatwrap.chat.syntax import ChatWrapperSettings, SegmentsSyntax
 from chatwrap.chat.text import LlamaText, LlamaTextInput, SpecialTokensText
+from chatwrap.output.marks import Mark
 from chatwrap.output.parser import OutputParser
 from chatwrap.output.parts import control_texts
 from chatwrap.output.response import response_of
 from chatwrap.wrapper.base import ChatWrapper
 
-# No text holds a whole mark: a text that does can't be told from the mark.
 _characters = st.one_of(st.sampled_from(" \n\n\"'\\<>{}|`,:=é漢😀"), st.characters(exclude_categories=["Cs"]))
 texts = st.text(_characters, max_size=12)
 identifiers = st.from_regex(r"[a-zé漢_][a-z0-9é漢_]{0,5}", fullmatch=True)
@@ -31,29 +31,32 @@ _scalars = (
     | st.booleans()
     | st.integers(-(2**53), 2**53)
     | st.floats(allow_nan=False, allow_infinity=False)
-    | texts
 )
 
 
-def _values(keys: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
+def _values(keys: st.SearchStrategy[str], strings: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
     return st.recursive(
-        _scalars, lambda v: st.lists(v, max_size=3) | st.dictionaries(keys, v, max_size=3), max_leaves=8
+        _scalars | strings,
+        lambda v: st.lists(v, max_size=3) | st.dictionaries(keys, v, max_size=3),
+        max_leaves=8,
     )
 
 
 def parts_of(settings: ChatWrapperSettings) -> st.SearchStrategy[list[ResponsePart]]:
     """Model items that a format can express: JSON takes any keys, other notations take identifiers."""
-    keys = texts if isinstance(settings.functions.call.arguments, JsonNotation) else identifiers
+    marks = {word for text in control_texts(settings) for word in Mark.of(text).words if len(word) > 2}
+    free_texts = texts.filter(lambda text: not any(mark in text for mark in (*marks, "||call:")))
+    keys = free_texts if isinstance(settings.functions.call.arguments, JsonNotation) else identifiers
     calls = st.builds(
         ChatModelFunctionCall,
         name=st.sampled_from(["get_weather", "get", "lookUp-2"]),
-        arguments=st.dictionaries(keys, _values(keys), max_size=3),
+        arguments=st.dictionaries(keys, _values(keys, free_texts), max_size=3),
     )
-    kinds: list[st.SearchStrategy[Any]] = [texts, calls]
+    kinds: list[st.SearchStrategy[Any]] = [free_texts, calls]
     if settings.segments.thought:
-        kinds.append(texts.map(lambda text: ChatModelSegment(segment_type="thought", text=text)))
+        kinds.append(free_texts.map(lambda text: ChatModelSegment(segment_type="thought", text=text)))
     usual = st.tuples(
-        st.lists(kinds[-1], max_size=1), st.lists(texts, max_size=1), st.lists(calls, max_size=4)
+        st.lists(kinds[-1], max_size=1), st.lists(free_texts, max_size=1), st.lists(calls, max_size=4)
     )
     return usual.map(lambda groups: [part for group in groups for part in group]) | st.lists(
         st.one_of(kinds), max_size=5

@@ -5,13 +5,19 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import jsonschema
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chatwrap.chat.events import ArgumentsText, CallEnd, CallStart
+from chatwrap.chat.functions import as_functions
+from chatwrap.chat.history import ChatModelFunctionCall
+from chatwrap.grammar.grammar import Grammar
 from chatwrap.output.parser import OutputParser
+from chatwrap.output.response import response_of
 from chatwrap.wrapper.definition import ChatWrapperDefinition, builtin_definitions
+from tests.grammar.trees import sample
 from tests.output.answers import (
     as_tokens,
     diagnostics,
@@ -121,3 +127,59 @@ def is_beginning(told: Any, whole: Any) -> bool:
         return True
     is_text = hasattr(told, "text") and type(told) is type(whole)
     return is_text and whole.text.startswith(told.text) and whole.raw.startswith(told.raw)
+
+
+FUNCTIONS = as_functions(
+    {
+        "get_weather": {
+            "params": {
+                "type": "object",
+                "properties": {
+                    "city": {"type": "string", "maxLength": 8},
+                    "days": {"type": "integer", "minimum": 1},
+                    "unit": {"enum": ["°C", "°F", None]},
+                    "deep": {
+                        "type": "array",
+                        "items": {"type": "object", "properties": {"x": {"type": "number"}}},
+                    },
+                },
+                "required": ["city"],
+            }
+        },
+        "get_weather_map": {"params": {"type": "object", "properties": {"zoom": {"type": "boolean"}}}},
+        "now": {"params": {"type": "object", "properties": {}}},
+    }
+)
+
+
+@each_format
+def test_what_the_call_grammar_accepts_is_read_as_calls_that_validate(
+    definition: ChatWrapperDefinition,
+) -> None:
+    settings = definition.wrapper.settings
+    grammar = Grammar.from_functions(FUNCTIONS, settings, max_calls=3)
+    names = set()
+    for seed in range(30):
+        text = sample(grammar.tree, seed)
+        events = read([text], OutputParser(settings, functions=FUNCTIONS))
+        calls = [event.call for event in events if isinstance(event, CallEnd)]
+        assert calls and response_of(events).text == "" and not diagnostics(events), (text, events)
+        for call in calls:
+            names.add(call.name)
+            jsonschema.validate(call.arguments if call.has_arguments else {}, FUNCTIONS[call.name].parameters)
+    assert names == set(FUNCTIONS)
+
+
+@each_format
+def test_results_in_a_whole_model_item_are_told_apart_from_it(definition: ChatWrapperDefinition) -> None:
+    parts = [
+        "Wait.",
+        ChatModelFunctionCall(name="get_weather", arguments={"city": "Łódź"}, result={"degrees": 3}),
+        ChatModelFunctionCall(name="now", arguments={"zone": "UTC"}),
+    ]
+    text = str(definition.wrapper.generate_model_response_text(parts))
+    events = read([text], OutputParser(definition.wrapper.settings))
+    calls = [(part.name, part.arguments) for part in parts_read(events)[1:]]
+    assert parts_read(events)[0] == "Wait."
+    assert calls == [("get_weather", {"city": "Łódź"}), ("now", {"zone": "UTC"})]
+    assert {found.kind for found in diagnostics(events)} == {"stray_result"}

@@ -60,8 +60,9 @@ def test_every_learned_syntax_writes_what_the_template_writes(template_folder: P
         for calls in (CALLS[:1], CALLS if functions.parallelism else CALLS[1:]):
             history = [USER, {"type": "model", "response": [*calls, "Done."]}, USER]
             state = wrapper.generate_context_state(history, FUNCTIONS)
-            assert f"{wrapper.generate_function_calls_and_results(calls)}Done." in str(state.context_text)
-    assert n_learned >= 20
+            written = wrapper.generate_model_response_text([*calls, "Done."])
+            assert str(written) in str(state.context_text), path.stem
+    assert n_learned >= 40
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,7 @@ def test_every_learned_syntax_writes_what_the_template_writes(template_folder: P
         (
             "openai-gpt-oss-120b",
             "<|channel|>analysis<|message|>",
-            "<|end|><|start|>assistant<|channel|>final<|message|>",
+            "None",
         ),
     ],
 )
@@ -97,7 +98,7 @@ def test_a_generation_prompt_that_opens_a_thought_is_known(template_folder: Path
     assert not vendor(template_folder, "Qwen-Qwen3-0.6B").opens_thought
 
 
-@pytest.mark.parametrize("name", ["moonshotai-Kimi-K2", "Qwen3-Coder", "google-gemma-4-31B-it", "Cohere2MoE"])
+@pytest.mark.parametrize("name", ["moonshotai-Kimi-K2", "Cohere2MoE"])
 def test_what_cannot_be_said_in_these_terms_is_not_learned(template_folder: Path, name: str) -> None:
     wrapper = vendor(template_folder, name)
     assert wrapper.learned_syntax.functions is None

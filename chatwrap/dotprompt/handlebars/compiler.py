@@ -183,7 +183,8 @@ class Compiler:
                 call.offset, f"{call.path.text} without a block.", f"Write {{{{#{call.path.text} ...}}}}."
             )
         if refusal := helper.refusal(len(call.params), frozenset(call.named)):
-            raise self.source.fault(call.offset, f"{call.path.text}: {refusal}.", "Change the arguments.")
+            remedy = f"Change the arguments, or write {{{{this.{call.path.text}}}}} for a variable."
+            raise self.source.fault(call.offset, f"{call.path.text}: {refusal}.", remedy)
         arguments = [self.value(param, names) for param in call.params]
         named = {name: self.value(value, names) for name, value in call.named.items()}
 

@@ -16,7 +16,7 @@ from chatwrap.dotprompt.handlebars.run import (
     Render,
     inner_data,
 )
-from chatwrap.dotprompt.handlebars.values import Mark
+from chatwrap.dotprompt.handlebars.values import Mark, shown
 from chatwrap.errors import DotpromptError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _name(compiler: Compiler, node: Partial, names: frozenset[str]) -> Callable[
     def dynamic(frame: Frame) -> str:
         name = value(frame)
         if not isinstance(name, str):
-            raise compiler.source.fault(node.offset, f"a partial's name is {name!r}.", "Give a string.")
+            raise compiler.source.fault(node.offset, f"a partial's name is {shown(name)}.", "Give a string.")
         return name
 
     return dynamic

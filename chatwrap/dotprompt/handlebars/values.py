@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -16,6 +17,8 @@ class _Undefined:
         return "undefined"
 
 
+_SHORT: Final = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 100
 UNDEFINED: Final = _Undefined()
 
 
@@ -35,6 +38,12 @@ class Mark:
 def kind_of(value: object) -> str:
     """What an error calls a value that templates can't hold."""
     return f"a Python {type(value).__name__}, not a JSON value"
+
+
+def shown(value: object) -> str:
+    """A value for an error, however deep or long it is."""
+    text = _SHORT.repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def text_of(value: Any) -> str:

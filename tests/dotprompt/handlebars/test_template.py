@@ -77,7 +77,8 @@ FAULTS: list[tuple[str, Any, str]] = [
     (
         "{{json}}",
         {},
-        "template:1:1: json: missing a required argument: 'value'. Change the arguments.\n  {{json}}\n  ^",
+        "template:1:1: json: missing a required argument: 'value'. "
+        "Change the arguments, or write {{this.json}} for a variable.\n  {{json}}\n  ^",
     ),
     (
         "{{#if a b}}{{/if}}",
@@ -104,7 +105,8 @@ FAULTS: list[tuple[str, Any, str]] = [
     (
         "{{role}}",
         {},
-        "template:1:1: role: missing a required argument: 'name'. Change the arguments.\n  {{role}}\n  ^",
+        "template:1:1: role: missing a required argument: 'name'. "
+        "Change the arguments, or write {{this.role}} for a variable.\n  {{role}}\n  ^",
     ),
     (
         "{{section 3}}",
@@ -291,7 +293,8 @@ def test_what_goes_wrong_in_a_helper_is_told_with_its_place() -> None:
     with pytest.raises(DotpromptError) as caught:
         made.compile("{{breaks 1 a=2}}")
     assert str(caught.value) == (
-        "template:1:1: breaks: too many positional arguments. Change the arguments.\n  {{breaks 1 a=2}}\n  ^"
+        "template:1:1: breaks: too many positional arguments. "
+        "Change the arguments, or write {{this.breaks}} for a variable.\n  {{breaks 1 a=2}}\n  ^"
     )
     with pytest.raises(DotpromptError) as caught:
         made.define_helper("each", breaks)
