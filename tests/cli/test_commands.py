@@ -145,9 +145,11 @@ def test_the_version_is_told(run_here: MainRun) -> None:
                 "explain",
                 "lint",
                 "diff",
+                "convert",
                 "wrappers",
                 "models",
                 "doctor",
+                "bench",
             ],
         ),
         (
