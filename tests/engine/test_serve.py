@@ -39,7 +39,7 @@ NAMED = {"type": "function", "function": {"name": "get_time"}}
 QUESTION = "What is the weather in Paris?"
 
 
-@pytest.fixture(scope="module", params=["chatml", "qwen-2.5"])
+@pytest.fixture(scope="module", params=["chatml"])
 def server(
     request: pytest.FixtureRequest, smollm_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Any:
