@@ -63,7 +63,7 @@ def minijinja(history: ChatHistory) -> Callable[[], object]:
 def transformers(history: ChatHistory) -> Callable[[], object]:
     peer = pytest.importorskip("transformers.utils.chat_template_utils")
     messages = messages_of(history)
-    return lambda: peer.render_jinja_template([messages], None, TEMPLATE, add_generation_prompt=True)
+    return lambda: peer.render_jinja_template([messages], chat_template=TEMPLATE, add_generation_prompt=True)
 
 
 def harmony(history: ChatHistory) -> Callable[[], object]:
