@@ -1,7 +1,7 @@
 """Formatting a template with loops over ten documents, beside plain Jinja2; and the cost of a history.
 
 Run: ``uv run pytest benchmarks/test_prompt_template.py``. Compare the rows of one run. The row of
-wayflowcore is there where that package is installed.
+wayflowcore is there where that package is installed (`uv run --with wayflowcore ...`).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from chatwrap.chat.syntax import (
     FunctionResultSyntax,
     FunctionsSyntax,
 )
-from chatwrap.chat.text import LlamaText, SpecialToken
+from chatwrap.chat.text import LlamaText, SpecialToken, SpecialTokensText
 from chatwrap.engine.calls import CallConstraint, TokenConstraint
 from chatwrap.engine.formats import RequestFormat
 from chatwrap.engine.generate import AnswerPlan
@@ -28,6 +28,7 @@ from chatwrap.errors import OptionError
 from chatwrap.output.opened import opened_segment
 from chatwrap.output.parser import OutputParser
 from chatwrap.tokens.special import special_tokens_of
+from chatwrap.wrapper.base import ContextState
 
 _NO_CALLS: Final = FunctionsSyntax(
     call=FunctionCallSyntax(prefix="", params_prefix="", suffix="", optional_prefix_space=False),
@@ -50,11 +51,10 @@ def answer_plan(
     opened = opened_segment(prompt.state.context_text, settings)
     syntax = settings.segments.of(opened) if opened else None
     budget = request.thought_budget if settings.segments.thought else None
-    stops = prompt.state.stop_generation_triggers
     return AnswerPlan(
         reader=_reader(request, settings, vocabulary, markers, opened),
         markers=markers,
-        constraint=_constraint(request, settings, vocabulary, opened, stops),
+        constraint=_constraint(request, settings, vocabulary, opened, prompt.state),
         ignore_start_text=prompt.state.ignore_start_text,
         opened=opened,
         opening=as_slotted(syntax.prefix).fill({}) if syntax else None,
@@ -93,7 +93,7 @@ def _constraint(
     settings: ChatWrapperSettings,
     vocabulary: Vocabulary,
     opened: SegmentType | None,
-    stops: Iterable[LlamaText],
+    state: ContextState,
 ) -> TokenConstraint | None:
     """What the answer may be, where functions or thoughts make it more than one grammar's text."""
     if request.options.grammar is not None:
@@ -111,7 +111,19 @@ def _constraint(
         request.response_format,
         unsupported="error" if request.strict_functions else "relax",
     )
-    return constraint.compiled(settings, vocabulary, opened=opened, stops=_stop_texts(stops))
+    return constraint.compiled(
+        settings,
+        vocabulary,
+        opened=opened,
+        stops=_stop_texts(state.stop_generation_triggers),
+        prompt_end=_control_end(state.context_text),
+    )
+
+
+def _control_end(text: LlamaText) -> str:
+    """The control text that a prompt ends in: where the format may have begun the answer's first mark."""
+    last = text.values[-1] if text.values else ""
+    return last.value if isinstance(last, SpecialTokensText) else ""
 
 
 def _stop_texts(triggers: Iterable[LlamaText]) -> Iterator[str]:

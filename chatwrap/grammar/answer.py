@@ -2,9 +2,9 @@
 
 One grammar from the first token does for the tool choice ``auto``, too: its text is free up to where a
 call begins (`free_text`), so nothing has to be switched on in the middle of an answer. llama.cpp's lazy
-sampler, which does that, was measured against it and dropped: it runs a regular expression over all
-text so far for every token, takes a call inside a thought for one, and ends the process where a token
-that completes the trigger goes on with what the grammar refuses.
+sampler does that, but runs a regular expression over all text so far for every token, takes a call
+inside a thought for one, and ends the process where a token that completes the trigger goes on with
+what the grammar refuses (`llama_sampler_grammar_accept_impl` in llama.cpp's llama-grammar.cpp).
 """
 
 from __future__ import annotations

@@ -163,4 +163,4 @@ def test_what_is_kept_fits_and_is_in_order(items: list[tuple[str, str]], n_ctx: 
         assert kept[0].type == "system"
     assert kept[-1].type == history[-1].type
     whole = iter(history)
-    assert all(any(item is other for other in whole) for item in kept if "[...]" not in str(item))
+    assert all(any(item == other for other in whole) for item in kept if "[...]" not in str(item))
