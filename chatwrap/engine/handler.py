@@ -204,6 +204,8 @@ def register(
     The registry is this process's; `chat_template_kwargs` as for `llama_cpp_handler`. Raises
     `OptionError` if the name is taken and `overwrite` is off.
     """
+    if not isinstance(name, str):
+        raise OptionError.of("name", f"must be a string, not {name!r}.")
     handler = llama_cpp_handler(chat_wrapper, chat_template_kwargs=chat_template_kwargs)
     registry = LlamaChatCompletionHandlerRegistry()  # type: ignore[no-untyped-call]
     try:

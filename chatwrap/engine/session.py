@@ -58,6 +58,8 @@ class ChatSession:
         if history is not None and system_prompt is not None:
             remedy = "Put the system prompt into the history."
             raise OptionError.of("system_prompt", "given together with a history.", remedy)
+        if not isinstance(model, Model):
+            raise OptionError.of("model", f"must be a Model, not {model!r}.", "Load one with load_model.")
         self.model = model
         self._strategy = as_strategy(context_strategy)
         self._initial = _initial_history(model, system_prompt) if history is None else as_history(history)
@@ -148,6 +150,8 @@ class ChatSession:
         handler_loop: asyncio.AbstractEventLoop | None = None,
         **options: Any,
     ) -> Turn:
+        if not isinstance(text, str):
+            raise HistoryError.of("text", f"must be a string, not {text!r}.")
         _check_limits(max_rounds, handler_timeout_s)
         request = AnswerRequest.of(**{"context_strategy": self._strategy, **options})
         check_handlers(request.offered)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,7 @@ from chatwrap.engine.model import Model
 from chatwrap.engine.prompt import Prompt
 from chatwrap.engine.replay import Replay
 from chatwrap.engine.request import AnswerRequest
+from chatwrap.errors import OptionError
 
 TurnEvent: TypeAlias = ResponseEvent | FunctionCallOutcome
 OnFunctionCall: TypeAlias = Callable[[FunctionCallOutcome], object]
@@ -68,6 +70,9 @@ class Turn:
 
     def begin(self) -> None:
         """Prepares the first answer, so that what is wrong with the request is raised now."""
+        if inspect.iscoroutinefunction(self.on_function_call):
+            remedy = "Give a plain function; it may start a task."
+            raise OptionError.of("on_function_call", "is async, so it wouldn't be awaited.", remedy)
         self._generation = self._asked()
 
     @property

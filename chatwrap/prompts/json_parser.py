@@ -38,12 +38,27 @@ def loads_repaired(text: str) -> Any:
             return "" if value is None else value
         problem = f"it isn't JSON, and {len(text)} characters are too many to repair."
         raise AnswerError(problem, "Ask for less.", text=text)
+    if (several := _values_in_a_row(text)) is not None:
+        return several
     import json_repair
 
     try:
         return json_repair.loads(text)
     except (RecursionError, ValueError) as error:
         raise AnswerError(f"its JSON can't be read: {error}.", "Ask for flat JSON.", text=text) from None
+
+
+def _values_in_a_row(text: str) -> list[Any] | None:
+    """The objects and lists that a text is made of, of which json_repair would keep the last alone."""
+    decoder, values, rest = json.JSONDecoder(parse_constant=lambda _: None), [], text.strip()
+    while rest.startswith(("{", "[")):
+        try:
+            value, end = decoder.raw_decode(rest)
+        except (ValueError, RecursionError):
+            return None
+        values.append(value)
+        rest = rest[end:].lstrip(" \t\r\n,;")
+    return None if rest or not values else values
 
 
 def partial_json(text: str) -> Any:

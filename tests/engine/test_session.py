@@ -60,6 +60,24 @@ def test_it_starts_with_a_system_prompt_or_a_history(model: Model) -> None:
     )
 
 
+def test_what_is_no_model_no_text_and_no_plain_callback_is_refused(session: ChatSession) -> None:
+    async def told(outcome: object) -> None:
+        """Would never be awaited."""
+
+    with pytest.raises(OptionError) as error:
+        ChatSession("smollm2")  # type: ignore[arg-type]
+    assert str(error.value) == "model: must be a Model, not 'smollm2'. Load one with load_model."
+    with pytest.raises(HistoryError) as no_text:
+        session.prompt(5)  # type: ignore[call-overload]
+    assert str(no_text.value) == "text: must be a string, not 5."
+    with pytest.raises(OptionError) as error:
+        session.prompt("Hi", on_function_call=told)
+    assert str(error.value) == (
+        "on_function_call: is async, so it wouldn't be awaited. Give a plain function; it may start a task."
+    )
+    assert session.history == ()
+
+
 def test_a_failing_prompt_leaves_the_history(session: ChatSession, monkeypatch: pytest.MonkeyPatch) -> None:
     session.history = EXCHANGE
     with pytest.raises(ContextOverflowError):

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from chatwrap import LlamaText, SpecialTokensText, encode
+from chatwrap import LlamaText, SpecialToken, SpecialTokensText, encode
 from chatwrap.chat.text import control
 from chatwrap.chat.tokenizer import SpecialTokenEntry
 from chatwrap.engine.vocabulary import Vocabulary
@@ -218,3 +218,15 @@ def test_from_tokens_encodes_to_the_same_ids(
     ids = encode(text, smollm)
     assume(b"".join(map(smollm.piece, ids)) == str(text).encode())  # SmolLM2 lacks the rarest bytes
     assert encode(LlamaText.from_tokens(smollm, ids), smollm) == ids
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text("ab 1\n", max_size=8))
+def test_from_tokens_encodes_to_the_same_ids_in_every_vocabulary(vocabulary: Vocabulary, text: str) -> None:
+    eos = [SpecialToken("EOS"), text] if vocabulary.role_id("EOS") is not None else []
+    ids = encode(LlamaText(text, *eos), vocabulary)
+    assume(
+        b"".join(map(vocabulary.piece, vocabulary.tokenize(text))).decode("utf-8", "replace").strip()
+        == text.strip()
+    )
+    assert encode(LlamaText.from_tokens(vocabulary, ids), vocabulary) == ids
