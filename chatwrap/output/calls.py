@@ -114,7 +114,7 @@ class CallsReader:
             elif word in self.closers:
                 self.source.take(len(word))
                 self._stray(word)
-            elif word and (self._in_section or self.section.between):
+            elif word and (self._in_section or (self.section.between and not self.section.lead)):
                 self.source.take(len(word))
             elif self._in_section and (char == "{" if self.shape.envelope else not self.shape.lead):
                 return ""

@@ -106,7 +106,7 @@ class StringReader:
         elif char in '"\\/bfnrt' and char:
             self.write("/" if char == "/" and not python else "\\\\/" if char == "/" else "\\" + char)
             self.source.take(1)
-        elif python and char in "01234567":
+        elif python and char and char in "01234567":
             digits = _OCTAL.match((yield from self.source.window(3)))
             assert digits
             self.write(escaped(chr(int(self.source.take(len(digits[0])), 8))))
