@@ -114,13 +114,22 @@ class CallsReader:
             elif word in self.closers:
                 self.source.take(len(word))
                 self._stray(word)
-            elif word and (self._in_section or (self.section.between and not self.section.lead)):
+            elif word and (
+                self._in_section
+                or (self.section.between and not self.section.lead)
+                or (yield from self._is_before_object(word))
+            ):
                 self.source.take(len(word))
             elif self._in_section and (char == "{" if self.shape.envelope else not self.shape.lead):
                 return ""
             else:
                 self._end_section()
                 return None
+
+    def _is_before_object(self, word: str) -> Reading[bool]:
+        """Whether an object that may be a call stands behind `word`, in a format whose calls are objects."""
+        behind = (yield from self.source.window(len(word) + 2))[len(word) :]
+        return "{" in self.openers and behind.lstrip().startswith("{")
 
     def _stray(self, word: str) -> None:
         spelled = self.alphabet.spell(word)
