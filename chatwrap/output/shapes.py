@@ -42,6 +42,9 @@ class Envelope:
         return "id" if key == self.id_key or key in ID_KEYS else ""
 
 
+ANY_ENVELOPE: Final = Envelope(NAME_KEYS[0], ARGUMENTS_KEYS[0], None)
+
+
 @dataclass(frozen=True, slots=True)
 class CallShape:
     """How a call is framed: ``lead``, then name and arguments in an `envelope` or in a row, then ``tail``.
