@@ -16,7 +16,8 @@ class Call:
     """Holds arguments back until the name is known, then hands them on as they come.
 
     `functions` are those that may be called, None if any may. `repairs` and `missing` collect what is told
-    before the end: what wasn't as the notation has it, and the marks that weren't there.
+    before the end: what wasn't as the notation has it, and the marks that weren't there. `is_object` tells
+    that name and arguments stand in a JSON object.
     """
 
     writer: EventWriter
@@ -25,6 +26,7 @@ class Call:
     name: str = ""
     call_id: str | None = None
     is_started: bool = False
+    is_object: bool = False
     pieces: list[str] = field(default_factory=list)
     repairs: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)

@@ -16,7 +16,7 @@ from chatwrap.output.heads import HeadReader
 from chatwrap.output.marks import TOKEN, Finder, distinct
 from chatwrap.output.parts import whole_word
 from chatwrap.output.results import ResultsReader
-from chatwrap.output.shapes import CallShape, SectionShape
+from chatwrap.output.shapes import ANY_ENVELOPE, CallShape, Envelope, SectionShape
 from chatwrap.output.source import Alphabet, Reading, Source
 from chatwrap.output.writer import EventWriter
 
@@ -114,13 +114,22 @@ class CallsReader:
             elif word in self.closers:
                 self.source.take(len(word))
                 self._stray(word)
-            elif word and (self._in_section or (self.section.between and not self.section.lead)):
+            elif word and (
+                self._in_section
+                or (self.section.between and not self.section.lead)
+                or (yield from self._is_before_object(word))
+            ):
                 self.source.take(len(word))
             elif self._in_section and (char == "{" if self.shape.envelope else not self.shape.lead):
                 return ""
             else:
                 self._end_section()
                 return None
+
+    def _is_before_object(self, word: str) -> Reading[bool]:
+        """Whether an object that may be a call stands behind `word`, in a format whose calls are objects."""
+        behind = (yield from self.source.window(len(word) + 2))[len(word) :]
+        return "{" in self.openers and behind.lstrip().startswith("{")
 
     def _stray(self, word: str) -> None:
         spelled = self.alphabet.spell(word)
@@ -171,7 +180,7 @@ class CallsReader:
         if outcome == "cut":
             call.cut()
             return True
-        if self.shape.envelope and (yield from self._is_another_object()):
+        if call.is_object and (yield from self._is_another_object()):
             self._goes_on = True
         else:
             yield from self._take_tail(call)
@@ -199,15 +208,27 @@ class CallsReader:
     def _body(self, call: Call, *, doubtful: bool) -> Reading[Outcome]:
         """Name and arguments."""
         arguments = ArgumentsReader(self.source, self.alphabet, call, self._ends)
-        if self.shape.envelope is None:
-            if not (
-                yield from HeadReader(
-                    self.source, self.alphabet, call, self.shape, doubtful, distinct(self.openers)
-                ).read()
-            ):
-                return "cut" if self.source.ended and self.source.at == len(self.source.ahead) else "no_call"
-            is_complete = yield from arguments.read(self.shape.notation, self.shape.tail.words)
-            return "read" if is_complete else "cut"
+        if self.shape.envelope:
+            return (yield from self._object(call, self.shape.envelope, arguments, doubtful=doubtful))
+        if not doubtful and (yield from self._is_object()):
+            call.repairs.append("they stand in an object with the name")
+            call.missing.clear()
+            return (yield from self._object(call, ANY_ENVELOPE, arguments, doubtful=False))
+        head = HeadReader(self.source, self.alphabet, call, self.shape, doubtful, distinct(self.openers))
+        if not (yield from head.read()):
+            return "cut" if self.source.ended and self.source.at == len(self.source.ahead) else "no_call"
+        is_complete = yield from arguments.read(self.shape.notation, self.shape.tail.words)
+        return "read" if is_complete else "cut"
+
+    def _is_object(self) -> Reading[bool]:
+        """Whether a JSON object, or an array of them, stands where a name is due."""
+        yield from self.source.space()
+        return re.match(r"\[?\s?[{]", (yield from self.source.window(3))) is not None
+
+    def _object(
+        self, call: Call, envelope: Envelope, arguments: ArgumentsReader, *, doubtful: bool
+    ) -> Reading[Outcome]:
+        """Name and arguments in a JSON object."""
         yield from arguments.fence()
         if (yield from self.source.starts("[")) and not doubtful:
             self.source.take(1)
@@ -215,8 +236,10 @@ class CallsReader:
         char = yield from self.source.past_space()
         if char != "{":
             return "no_call" if char else "cut"
-        reader = EnvelopeReader(self.source, call, self.shape.envelope, arguments, self._ends, doubtful)
-        return (yield from reader.read())
+        call.is_object = True
+        return (
+            yield from EnvelopeReader(self.source, call, envelope, arguments, self._ends, doubtful).read()
+        )
 
     def _ends(self) -> Reading[bool]:
         """Whether a call ends here: its end mark, the section's, or the mark of the next call."""
@@ -247,7 +270,8 @@ class CallsReader:
                 self._in_array = False
             elif litter != "```":
                 call.repairs.append(f"{litter!r} stands behind them")
-        yield from self._take(self.shape.tail.words, call)
+        is_misplaced = call.is_object and not self.shape.envelope
+        yield from self._take(self.shape.tail.words, None if is_misplaced else call)
 
     def _give_up(self, word: str, segment: SegmentType | None) -> Reading[None]:
         """What was taken is no call: text, unless a mark behind it shows that it was meant as one.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -36,7 +36,7 @@ class HeadReader:
     def read(self) -> Reading[bool]:
         """Takes the head of the call. False if there is no name, or the output ended in it."""
         heads = [_pieces(head) for head in self.shape.heads]
-        words = [piece for head in heads for piece in head if not isinstance(piece, Slot)]
+        words = [word for head in self.shape.heads for word in _ends_of_name(head)]
         name = yield from self._until(*words, *self.shape.tail.words[:1], *self.openers, *_ENDS_OF_NAMES)
         if name is None:
             return False
@@ -106,3 +106,14 @@ def _pieces(head: Sequence[str | Slot]) -> list[str | Slot]:
     for part in head:
         pieces += [part] if isinstance(part, Slot) else Mark.of(part).words
     return pieces
+
+
+def _ends_of_name(head: Sequence[str | Slot]) -> Iterator[str]:
+    """The words of a head that can end the name before them: a mere word does behind a space alone."""
+    for part in head:
+        mark = Mark.of("" if isinstance(part, Slot) else part)
+        for index, word in enumerate(mark.words):
+            if not word[0].isalnum():
+                yield word
+            elif index or mark.before:
+                yield f" {word}"

@@ -63,9 +63,10 @@ def python_escape(char: str) -> str | None:
 
 
 def code_point(digits: str) -> str:
-    """The character of a hexadecimal number, U+FFFD for one beyond Unicode."""
+    """The character of a hexadecimal number, U+FFFD for a surrogate or a number beyond Unicode."""
     number = int(digits, 16)
-    return chr(number) if number <= 0x10FFFF else "\ufffd"
+    is_character = number <= 0x10FFFF and not 0xD800 <= number <= 0xDFFF
+    return chr(number) if is_character else "\ufffd"
 
 
 def named_character(name: str) -> str | None:

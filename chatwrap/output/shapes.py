@@ -42,6 +42,9 @@ class Envelope:
         return "id" if key == self.id_key or key in ID_KEYS else ""
 
 
+ANY_ENVELOPE: Final = Envelope(NAME_KEYS[0], ARGUMENTS_KEYS[0], None)
+
+
 @dataclass(frozen=True, slots=True)
 class CallShape:
     """How a call is framed: ``lead``, then name and arguments in an `envelope` or in a row, then ``tail``.
@@ -72,11 +75,14 @@ class CallShape:
     def of(cls, functions: FunctionsSyntax, alphabet: Alphabet) -> Self:
         call = functions.call
         prefix, head, suffix = map(alphabet.of_mark, (call.prefix, call.params_prefix, call.suffix))
-        alternates = tuple(Mark.of(_filled(alphabet.of_mark(text))) for text in call.prefix_alternate_matches)
+        others = tuple(map(alphabet.of_mark, call.prefix_alternate_matches))
         framed = _in_envelope(prefix, head, suffix) if isinstance(call.arguments, JsonNotation) else None
         if framed:
             lead, envelope, tail = framed
-            return cls(_split(lead), _split(tail), call.arguments, alternates, envelope)
+            frames = (_in_envelope(other, head, suffix) for other in others)
+            leads = tuple(_split(frame[0]) for frame in frames if frame and frame[0])
+            return cls(_split(lead), _split(tail), call.arguments, leads, envelope)
+        alternates = tuple(Mark.of(_filled(other)) for other in others)
         heads = (head, *map(alphabet.of_mark, call.params_prefix_alternate_matches))
         return cls(Mark.of(_filled(prefix)), Mark.of(_text(suffix)), call.arguments, alternates, None, heads)
 

@@ -15,6 +15,7 @@ _PLAIN: Final = {quote: re.compile(rf"(?:(?!{TOKEN})[^{quote}\\\n])+") for quote
 _HEX: Final = {"x": 2, "u": 4, "U": 8}
 _LOW_SURROGATE: Final = re.compile(r"\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _HIGH_SURROGATE: Final = re.compile(r"[dD][89abAB]")
+_SURROGATE: Final = re.compile(r"[dD][89a-fA-F]")
 _OCTAL: Final = re.compile(r"[0-7]{1,3}")
 
 
@@ -140,10 +141,13 @@ class StringReader:
         if window[0] != "u":
             self.write(escaped(code_point(digits)))
             return
-        low = ""
-        if _HIGH_SURROGATE.match(digits) and _LOW_SURROGATE.match((yield from self.source.window(6))):
-            low = self.source.take(6)
-        self.write(f"\\u{digits}{low}")
+        if not _SURROGATE.match(digits):
+            self.write(f"\\u{digits}")
+        elif _HIGH_SURROGATE.match(digits) and _LOW_SURROGATE.match((yield from self.source.window(6))):
+            self.write(f"\\u{digits}{self.source.take(6)}")
+        else:
+            self.repaired(f"the escape {chr(92)}u{digits} is half a character")
+            self.write("\ufffd")
 
     def _named(self) -> Reading[None]:
         window = yield from self.source.window(90)

@@ -53,7 +53,8 @@ class ValueReader:
     `write` gets JSON, only what can't change any more. `ends` tells whether the call ends where the source
     stands: a value that isn't closed there is closed. `repaired` is told what isn't in the notation.
     Law: what is written for a value is valid JSON, unless the output ended in the middle of it; for valid
-    JSON, it is the JSON of the same value. Cost: linear; nesting beyond 100 levels reads as null.
+    JSON, it is the JSON of the same value, U+FFFD for half a surrogate pair. Cost: linear; nesting beyond
+    100 levels reads as null.
     """
 
     source: Source
