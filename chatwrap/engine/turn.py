@@ -120,8 +120,9 @@ class Turn:
             history = self.shortened.applied_to(history)
         answered = (ChatModelResponse(response=tuple(self._parts)),) if self._parts else ()
         prompt = self.model.prompt((*history, *answered), self.request, replay=self.replay)
-        if prompt.shortening and not answered:
-            self.shortened = Shortened((*self.base, self.message), prompt.history)
+        n_kept = len(prompt.history) - len(answered)
+        if prompt.shortening and prompt.history[n_kept:] == answered:
+            self.shortened = Shortened((*self.base, self.message), prompt.history[:n_kept])
         self._prompt = prompt
         return self.model.answer(prompt, self.request, abort=self.abort)
 
