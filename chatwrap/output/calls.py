@@ -21,6 +21,8 @@ from chatwrap.output.source import Alphabet, Reading, Source
 from chatwrap.output.writer import EventWriter
 
 _LONGEST_GARBAGE: Final = 2000
+_OBJECT: Final = re.compile(r"\[?\s*[{]\s*[\"']")
+_LONGEST_OBJECT_START: Final = 24
 _LITTER: Final = ("```", "}", "]", ")", '"')
 
 
@@ -222,8 +224,9 @@ class CallsReader:
 
     def _is_object(self) -> Reading[bool]:
         """Whether a JSON object, or an array of them, stands where a name is due."""
-        yield from self.source.space()
-        return re.match(r"\[?\s?[{]", (yield from self.source.window(3))) is not None
+        char = yield from self.source.past_space()
+        window = (yield from self.source.window(_LONGEST_OBJECT_START)) if char in "[{" else ""
+        return _OBJECT.match(window) is not None
 
     def _object(
         self, call: Call, envelope: Envelope, arguments: ArgumentsReader, *, doubtful: bool
