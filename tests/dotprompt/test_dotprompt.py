@@ -301,3 +301,25 @@ Hi {{media url="data:image/png;base64,AA"}}"""
     assert Dotprompt().render("Hi").to_generate_request().to_json() == {
         "messages": [{"role": "user", "content": [{"text": "Hi"}]}]
     }
+
+
+@pytest.mark.parametrize(
+    "name", ["role", "json", "history", "section", "media", "lookup", "log", "if", "ifEquals", "each", "with"]
+)
+def test_a_built_in_helper_is_not_replaced(name: str) -> None:
+    def helper() -> int:
+        return 1
+
+    dotprompt = Dotprompt()
+    for use in (lambda: dotprompt.define_helper(name, helper), lambda: Dotprompt(helpers={name: helper})):
+        with pytest.raises(DotpromptError) as caught:
+            use()
+        assert str(caught.value) == f"helpers: {name!r} is built in. Choose another name."
+    dotprompt.define_helper("own", helper).define_helper("own", lambda: 2)
+    assert dotprompt.render("{{own}}").messages[0].text == "2"
+
+
+def test_a_helper_needs_a_name() -> None:
+    with pytest.raises(DotpromptError) as caught:
+        Dotprompt(helpers={"": str})
+    assert str(caught.value) == "helpers: a helper without a name. Give it one."

@@ -33,7 +33,10 @@ class Environment:
 
         Raises `DotpromptError` for the name of a helper that is built in.
         """
-        if name in LOOPS or name in CHOICES or name in HELPERS or not name:
+        known = self.helpers.get(name)
+        if not name:
+            raise DotpromptError.of("helpers", "a helper without a name.", "Give it one.")
+        if name in LOOPS or isinstance(known, Choice) or (known and known.native):
             raise DotpromptError.of("helpers", f"{name!r} is built in.", "Choose another name.")
         self.helpers[name] = Helper(function)
 
