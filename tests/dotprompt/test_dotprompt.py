@@ -323,3 +323,36 @@ def test_a_helper_needs_a_name() -> None:
     with pytest.raises(DotpromptError) as caught:
         Dotprompt(helpers={"": str})
     assert str(caught.value) == "helpers: a helper without a name. Give it one."
+
+
+def test_an_edited_partial_is_read_anew(tmp_path: Path) -> None:
+    partial, outer = tmp_path / "_tone.prompt", tmp_path / "_outer.prompt"
+    partial.write_text("kind", encoding="utf-8")
+    outer.write_text("<{{> tone}}>", encoding="utf-8")
+    (tmp_path / "greet.prompt").write_text("Be {{> tone}}{{> outer}}", encoding="utf-8")
+    dotprompt = Dotprompt(tmp_path)
+    prompt = dotprompt.load("greet")
+    assert prompt.render().messages[0].text == "Be kind<kind>"
+    partial.write_text("rude", encoding="utf-8")
+    assert prompt.render().messages[0].text == "Be rude<rude>"
+    assert dotprompt.load("greet").render().messages[0].text == "Be rude<rude>"
+    partial.unlink()
+    assert not dotprompt.has_partial("tone")
+    with pytest.raises(DotpromptError, match="no partial 'tone'"):
+        prompt.render()
+
+
+def test_a_partial_is_asked_for_once_in_a_rendering_and_compiled_once() -> None:
+    asked: list[str] = []
+
+    def resolve(name: str) -> str:
+        asked.append(name)
+        return f"{name}{{{{this}}}}"
+
+    dotprompt = Dotprompt(partial_resolver=resolve)
+    prompt = dotprompt.compile("{{#each l}}{{> p}}{{/each}}")
+    assert prompt.render({"input": {"l": [1, 2]}}).messages[0].text == "p1p2"
+    environment = prompt.registry.environment
+    compiled = environment.partial("p")
+    assert prompt.render({"input": {"l": [3]}}).messages[0].text == "p3"
+    assert asked == ["p"] * 3 and environment.partial("p") is compiled

@@ -92,7 +92,7 @@ def _target(
     """What the partial that `name` means here renders, and in which frame."""
     is_block = name == f"@{_BLOCK}"
     found = frame.data.get(_BLOCK) if is_block else frame.inlines.get(name)
-    template = None if found or is_block else frame.run.environment.partial(name)
+    template = None if found or is_block else frame.run.partial(name)
     data, inlines = frame.data, frame.inlines
     if body:
         block = PartialBlock(body.render, frame, data.get(_BLOCK))

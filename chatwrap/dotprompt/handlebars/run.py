@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from chatwrap.dotprompt.handlebars.values import UNDEFINED, Mark, is_same_context
 
 if TYPE_CHECKING:
-    from chatwrap.dotprompt.handlebars.template import Environment
+    from chatwrap.dotprompt.handlebars.template import Environment, Template
 
 MAX_OUTPUT: Final = 50_000_000
 """The longest output in characters."""
@@ -39,7 +39,16 @@ class BoundError(Exception):
 class Run:
     """What all frames of one rendering share."""
 
-    __slots__ = ("_marks", "_nonce", "chain", "environment", "n_characters", "n_steps", "next_count")
+    __slots__ = (
+        "_marks",
+        "_nonce",
+        "_partials",
+        "chain",
+        "environment",
+        "n_characters",
+        "n_steps",
+        "next_count",
+    )
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
@@ -48,6 +57,13 @@ class Run:
         self.next_count = 10_000
         self._nonce = ""
         self._marks: list[Mark] = []
+        self._partials: dict[str, Template | None] = {}
+
+    def partial(self, name: str) -> Template | None:
+        """The partial with this name: the same all through a rendering."""
+        if name not in self._partials:
+            self._partials[name] = self.environment.partial(name)
+        return self._partials[name]
 
     def step(self, count: int, out: Output) -> None:
         """Counts `count` items or partials; raises `BoundError` for too many, or too much output."""

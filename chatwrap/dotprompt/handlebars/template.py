@@ -21,7 +21,10 @@ PartialResolver: TypeAlias = Callable[[str], "Source | str | None"]
 
 @dataclass(slots=True)
 class Environment:
-    """Helpers and partials. Partials are compiled once, at their first use, and kept."""
+    """Helpers and partials. Partials are compiled at their first use, and again only if their source changes.
+
+    The resolver is asked for a partial's source once in each rendering.
+    """
 
     helpers: dict[str, Helper | Choice] = field(default_factory=lambda: {**HELPERS, **CHOICES})
     resolver: PartialResolver | None = None
@@ -47,14 +50,15 @@ class Environment:
 
     def partial(self, name: str) -> Template | None:
         """The partial with this name, from those defined or from the resolver."""
-        if (template := self._compiled.get(name)) is not None:
-            return template
         source = self._sources.get(name)
         if source is None and self.resolver:
             found = self.resolver(name)
             source = Source.of(found, f"partial {name!r}") if isinstance(found, str) else found
         if source is None:
             return None
+        known = self._compiled.get(name)
+        if known is not None and known.source == source:
+            return known
         template = self._compiled[name] = self.compile(source)
         return template
 

@@ -310,7 +310,7 @@ def test_log_tells_pythons_logging(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
-def test_partials_come_from_the_resolver_once() -> None:
+def test_partials_come_from_the_resolver_once_in_each_rendering() -> None:
     asked: list[str] = []
 
     def resolve(name: str) -> str | None:
@@ -320,7 +320,7 @@ def test_partials_come_from_the_resolver_once() -> None:
     made = Environment(resolver=resolve)
     template = made.compile("{{> a}}{{> b}}{{#> c}}none{{/c}}")
     assert template.render({}) == template.render({}) == "ABBnone"
-    assert asked == ["a", "b", "c", "c"]
+    assert asked == ["a", "b", "c"] * 2
 
 
 def test_threads_share_a_template() -> None:
