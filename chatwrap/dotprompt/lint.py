@@ -11,8 +11,9 @@ from chatwrap.dotprompt.document import KNOWN_KEYS, ParsedPrompt
 from chatwrap.dotprompt.dotprompt import Dotprompt
 from chatwrap.dotprompt.handlebars.nodes import Block, Call, Node, Partial, Program
 from chatwrap.dotprompt.handlebars.parser import parse
+from chatwrap.dotprompt.handlebars.run import PartialError
 from chatwrap.dotprompt.validation import faults_by_schema
-from chatwrap.errors import ChatwrapError, DotpromptError, Fault
+from chatwrap.errors import DotpromptError, Fault
 
 Severity: TypeAlias = Literal["error", "trap"]
 _OUTPUT_FORMATS: Final = ("json", "text")
@@ -60,8 +61,11 @@ def _errors(parsed: ParsedPrompt, dotprompt: Dotprompt) -> Iterator[Fault]:
             continue
         try:
             known = dotprompt.has_partial(name)
-        except ChatwrapError as error:
-            yield Fault(parsed.source.name, f"the partial {name!r}: {error}")
+        except PartialError as error:
+            yield from parsed.source.fault(partial.offset, str(error)).faults
+            continue
+        except DotpromptError as error:
+            yield from error.faults
             continue
         if not known:
             remedy = "Put it into the folder as a file."

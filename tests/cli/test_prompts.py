@@ -189,3 +189,16 @@ def test_lint(run_here: MainRun, folder: Path, greet: str) -> None:
     written(folder, "a.prompt", "---\noutput: {schema: strin}\ntools: [a]\n---\n{{#if}}")
     code, out, _ = run_here("lint", file)
     assert (code, out.count("error: ")) == (1, 2)
+
+
+def test_lint_tells_where_a_partial_is_named(run_here: MainRun, folder: Path) -> None:
+    file = written(folder, "a.prompt", "Hi\n{{> ../x}} {{> bad}}", **{"_bad.prompt": "one\n{{#if}}"})
+    code, out, _ = run_here("lint", file)
+    told = """\
+error: a.prompt:2:1: partial '../x': name: '../x' has an empty segment, or one of dots alone. \
+Use letters, digits, - _ . and /.
+  {{> ../x}} {{> bad}}
+  ^
+error: _bad.prompt:2:"""
+    assert (code, out.startswith(told)) == (1, True)
+    assert out.endswith("a.prompt: 2 errors, 0 traps\n")

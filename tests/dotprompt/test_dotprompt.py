@@ -245,8 +245,8 @@ def test_a_folder_gives_prompts_and_partials(tmp_path: Path) -> None:
     with pytest.raises(DotpromptError) as caught_name:
         dotprompt.render("{{> (lookup . 'p')}}", {"input": {"p": "../../etc/passwd"}})
     assert str(caught_name.value) == (
-        "name: '../../etc/passwd' has an empty segment, or one of dots alone. "
-        "Use letters, digits, - _ . and /."
+        "prompt:1:1: partial '../../etc/passwd': name: '../../etc/passwd' has an empty segment, or one of "
+        "dots alone. Use letters, digits, - _ . and /.\n  {{> (lookup . 'p')}}\n  ^"
     )
     with pytest.raises(DotpromptError) as caught_store:
         Dotprompt().load("greet")
@@ -393,3 +393,28 @@ def test_a_helper_may_change_what_is_around_marks_and_leave_them_out(value: str)
     )
     told = [(message.role, message.text) for message in rendered.messages]
     assert told == [("user", f"[{value}a"), ("model", "b]")]
+
+
+def test_a_partial_that_the_folder_refuses_is_told_with_its_place(tmp_path: Path) -> None:
+    folder = tmp_path / "prompts"
+    folder.mkdir()
+    (tmp_path / "secret.prompt").write_text("secret", encoding="utf-8")
+    (folder / "_out.prompt").symlink_to(tmp_path / "secret.prompt")
+    (folder / "_in.prompt").write_text("one\n{{> out}}", encoding="utf-8")
+    (folder / "a.prompt").write_text("{{> in}}", encoding="utf-8")
+    long = "n" * 300
+    dotprompt = Dotprompt(folder)
+    for render, message in (
+        (
+            lambda: dotprompt.load("a").render(),
+            f"{folder}/_in.prompt:2:1: partial 'out': {folder}/_out.prompt: a link that leads out of "
+            f"{folder}. Copy the file instead.\n  {{{{> out}}}}\n  ^",
+        ),
+        (
+            lambda: dotprompt.render("Hi {{> (lookup . 'v')}}", {"input": {"v": long}}),
+            f"prompt:1:4: partial {'n' * 0}'{'n' * 45}",
+        ),
+    ):
+        with pytest.raises(DotpromptError) as caught:
+            render()
+        assert str(caught.value).startswith(message)

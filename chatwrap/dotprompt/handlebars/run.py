@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from chatwrap.dotprompt.handlebars.values import UNDEFINED, Mark, is_same_context
+from chatwrap.dotprompt.handlebars.values import UNDEFINED, Mark, is_same_context, shown
+from chatwrap.errors import ChatwrapError, DotpromptError, Fault
 
 if TYPE_CHECKING:
     from chatwrap.dotprompt.handlebars.template import Environment, Template
@@ -39,6 +40,13 @@ class Body(NamedTuple):
 
 class BoundError(Exception):
     """A rendering went over one of its bounds; whoever knows the place makes a `DotpromptError` of it."""
+
+
+class PartialError(DotpromptError):
+    """Nobody gives a partial, for a reason of their own; whoever knows the place puts it to the error."""
+
+    def __init__(self, name: str, error: ChatwrapError) -> None:
+        super().__init__([Fault(f"partial {shown(name)}", str(error))])
 
 
 class Run:

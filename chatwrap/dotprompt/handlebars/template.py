@@ -10,10 +10,18 @@ from chatwrap.dotprompt.handlebars.compiler import Compiler
 from chatwrap.dotprompt.handlebars.helpers import CHOICES, HELPERS, LOOPS, Choice, Helper
 from chatwrap.dotprompt.handlebars.parser import parse
 from chatwrap.dotprompt.handlebars.partials import shown_chain
-from chatwrap.dotprompt.handlebars.run import Body, BoundError, Frame, Output, Run, joined_length
+from chatwrap.dotprompt.handlebars.run import (
+    Body,
+    BoundError,
+    Frame,
+    Output,
+    PartialError,
+    Run,
+    joined_length,
+)
 from chatwrap.dotprompt.handlebars.source import Source
 from chatwrap.dotprompt.handlebars.values import Mark
-from chatwrap.errors import DotpromptError
+from chatwrap.errors import ChatwrapError, DotpromptError
 
 PartialResolver: TypeAlias = Callable[[str], "Source | str | None"]
 """Gives the source of the partial with a name; None if there is none."""
@@ -49,10 +57,16 @@ class Environment:
         self._compiled.pop(name, None)
 
     def partial(self, name: str) -> Template | None:
-        """The partial with this name, from those defined or from the resolver."""
+        """The partial with this name, from those defined or from the resolver.
+
+        Raises `PartialError` if the resolver refuses, and `DotpromptError` if the source is no template.
+        """
         source = self._sources.get(name)
         if source is None and self.resolver:
-            found = self.resolver(name)
+            try:
+                found = self.resolver(name)
+            except ChatwrapError as error:
+                raise PartialError(name, error) from error
             source = Source.of(found, f"partial {name!r}") if isinstance(found, str) else found
         if source is None:
             return None
