@@ -202,3 +202,46 @@ Use letters, digits, - _ . and /.
 error: _bad.prompt:2:"""
     assert (code, out.startswith(told)) == (1, True)
     assert out.endswith("a.prompt: 2 errors, 0 traps\n")
+
+
+CONFIG = """---
+config:
+  temperatur: 1
+  topK: x
+  maxOutputToken: 3
+  stopSequences: [1]
+  toolChoice: auto
+  weather: mild
+  version: v1
+  topP: 0.5
+---
+Hi"""
+CONFIG_FINDINGS = """\
+error: a.prompt:3:3: config.temperatur: no sampling option. Did you mean 'temperature'?
+    temperatur: 1
+    ^
+error: a.prompt:4:3: config.topK: must be a whole number from -1 to 2147483647, not 'x'.
+    topK: x
+    ^
+error: a.prompt:5:3: config.maxOutputToken: no sampling option. Did you mean 'maxOutputTokens'?
+    maxOutputToken: 3
+    ^
+error: a.prompt:6:3: config.stopSequences: must be a string or a list of strings, not [1].
+    stopSequences: [1]
+    ^
+error: a.prompt:7:3: config.toolChoice: no sampling option. Remove it.
+    toolChoice: auto
+    ^
+error: a.prompt:8:3: config.weather: no sampling option. Remove it.
+    weather: mild
+    ^
+a.prompt: 6 errors, 0 traps
+"""
+
+
+def test_lint_names_what_a_model_refuses_of_config(run_here: MainRun, folder: Path) -> None:
+    assert run_here("lint", written(folder, "a.prompt", CONFIG)) == (1, CONFIG_FINDINGS, "")
+    file = written(folder, "a.prompt", "---\nconfig: {toolChoice: auto}\n---\nHi")
+    told = "chatwrap: config.toolChoice: no sampling option. Remove it.\n"
+    code, out, err = run_here("run", file, *FAST)
+    assert (code, out.strip(), err) == (2, "", told)
