@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -39,9 +40,14 @@ def lint(
 
 def _lint_prompt(source: str) -> tuple[int, int]:
     """Prints what is wrong with a .prompt file; the numbers of errors and of traps."""
+    from chatwrap.chat.model import ChatRequest
     from chatwrap.dotprompt.lint import lint_prompt
+    from chatwrap.engine.request import AnswerRequest
 
-    findings = lint_prompt(read_text(source), name=source, dotprompt=opened(source))
+    def check(options: Mapping[str, Any]) -> None:
+        AnswerRequest.of_chat_request(ChatRequest(history=(), options=options))
+
+    findings = lint_prompt(read_text(source), name=source, dotprompt=opened(source), check_options=check)
     for finding in findings:
         print(visible(str(finding)))
     n_errors = sum(finding.severity == "error" for finding in findings)

@@ -119,7 +119,7 @@ class PromptStream:
                 with closing(self._model.respond(self._request())) as events:
                     yield from self._turn.read(events)
             except OptionError as error:
-                raise DotpromptError(map(_in_config, error.faults)) from None
+                raise DotpromptError(map(in_config, error.faults)) from None
             if not self._turn.run_calls(self._asked.functions):
                 self._answer = self._complete()
                 return
@@ -257,7 +257,7 @@ def sampling_options(config: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     }
 
 
-def _in_config(fault: Fault) -> Fault:
+def in_config(fault: Fault) -> Fault:
     """A fault of a sampling option, by the name that it has in a prompt."""
     names = {option: name for name, option in _OPTION_NAMES.items()}
     name = names.get(fault.where) or to_camel(fault.where)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
+from chatwrap.dotprompt.answer import in_config, sampling_options
 from chatwrap.dotprompt.document import KNOWN_KEYS, ParsedPrompt
 from chatwrap.dotprompt.dotprompt import Dotprompt
 from chatwrap.dotprompt.handlebars.nodes import Block, Call, Node, Partial, Program
 from chatwrap.dotprompt.handlebars.parser import parse
+from chatwrap.dotprompt.handlebars.run import PartialError
 from chatwrap.dotprompt.validation import faults_by_schema
-from chatwrap.errors import ChatwrapError, DotpromptError, Fault
+from chatwrap.errors import DotpromptError, Fault, OptionError, UnknownNameError
 
 Severity: TypeAlias = Literal["error", "trap"]
+OptionsCheck: TypeAlias = Callable[[Mapping[str, Any]], object]
 _OUTPUT_FORMATS: Final = ("json", "text")
 
 
@@ -29,14 +32,20 @@ class Finding:
         return f"{self.severity}: {self.fault}"
 
 
-def lint_prompt(text: str, *, name: str, dotprompt: Dotprompt) -> tuple[Finding, ...]:
-    """The findings in a prompt's text, which they call `name`; partials and tools are `dotprompt`'s."""
+def lint_prompt(
+    text: str, *, name: str, dotprompt: Dotprompt, check_options: OptionsCheck | None = None
+) -> tuple[Finding, ...]:
+    """The findings in a prompt's text, which they call `name`; partials and tools are `dotprompt`'s.
+
+    `check_options` raises `OptionError` or `UnknownNameError` for sampling options that a model refuses.
+    """
     try:
         parsed = dotprompt.parse(text, name=name)
     except DotpromptError as error:
         return tuple(Finding("error", fault) for fault in error.faults)
     checks = (
         (Finding("error", fault) for fault in _errors(parsed, dotprompt)),
+        (Finding("error", fault) for fault in _config_faults(parsed, check_options)),
         (Finding("trap", fault) for fault in _traps(parsed, dotprompt)),
     )
     return tuple(finding for check in checks for finding in check)
@@ -60,12 +69,32 @@ def _errors(parsed: ParsedPrompt, dotprompt: Dotprompt) -> Iterator[Fault]:
             continue
         try:
             known = dotprompt.has_partial(name)
-        except ChatwrapError as error:
-            yield Fault(parsed.source.name, f"the partial {name!r}: {error}")
+        except PartialError as error:
+            yield from parsed.source.fault(partial.offset, str(error)).faults
+            continue
+        except DotpromptError as error:
+            yield from error.faults
             continue
         if not known:
             remedy = "Put it into the folder as a file."
             yield from parsed.source.fault(partial.offset, f"no partial {name!r}.", remedy).faults
+
+
+def _config_faults(parsed: ParsedPrompt, check: OptionsCheck | None) -> Iterator[Fault]:
+    """What a model would refuse of the prompt's config, each key on its own."""
+    if check is None:
+        return
+    for key, value in (parsed.fields.get("config") or {}).items():
+        try:
+            check(sampling_options({key: value}))
+        except OptionError as error:
+            for fault in map(in_config, error.faults):
+                yield parsed.fault(("config", key), f"{fault.where}: {fault.problem}", fault.remedy)
+        except UnknownNameError as error:
+            known = [in_config(Fault(name, "")).where.removeprefix("config.") for name in error.known]
+            closest = difflib.get_close_matches(key, known, 1)
+            remedy = f"Did you mean {closest[0]!r}?" if closest else "Remove it."
+            yield parsed.fault(("config", key), f"config.{key}: no sampling option.", remedy)
 
 
 def _traps(parsed: ParsedPrompt, dotprompt: Dotprompt) -> Iterator[Fault]:

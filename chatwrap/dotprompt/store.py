@@ -103,7 +103,10 @@ class DirectoryStore:
             paths.append(self._path(_partial_file(name), variant))
         for path in paths:
             if path.is_file() or path.is_symlink():
-                path.unlink()
+                try:
+                    path.unlink()
+                except OSError as error:
+                    raise FileError(f"{path}: can't be removed: {error.strerror}.") from error
                 return
         raise FileError(f"{paths[0]}: no such prompt.")
 
@@ -126,8 +129,10 @@ class DirectoryStore:
         root = self.folder.resolve()
         try:
             is_inside = path.resolve().is_relative_to(root)
+            path.is_file()  # tells of names too long and folders that can't be searched
         except (OSError, RuntimeError) as error:
-            raise FileError(f"{path}: can't be followed: {error}.") from error
+            reason = getattr(error, "strerror", None) or error
+            raise FileError(f"{path}: can't be followed: {reason}.") from error
         if not is_inside:
             raise FileError(f"{path}: a link that leads out of {self.folder}. Copy the file instead.")
         return path

@@ -18,6 +18,15 @@ ToolChoiceLike: TypeAlias = ToolChoice | str
 """``"auto"``, ``"none"``, ``"required"``, a `NamedFunction`, or a function's name."""
 
 _CHOICES: Final = ("auto", "none", "required")
+_NOT_OPTIONS: Final = (
+    "functions",
+    "tool_choice",
+    "max_parallel_function_calls",
+    "response_format",
+    "validates",
+    "options",
+)
+"""What a `ChatRequest` says by itself, and its options can't."""
 _RANGES: Final = {
     "max_parallel_function_calls": NumberRange(1, integral=True),
     "thought_budget": NumberRange(0, integral=True),
@@ -94,6 +103,8 @@ class AnswerRequest:
     @classmethod
     def of_chat_request(cls, request: ChatRequest) -> Self:
         """What a `ChatRequest` asks for. Whoever asks reads the answer, cut short or not."""
+        if refused := [name for name in _NOT_OPTIONS if name in request.options]:
+            raise OptionError([Fault(name, "no sampling option.", "Remove it.") for name in refused])
         schema, text = request.response_schema, request.response_grammar
         grammar = None if text is None else Grammar.from_gbnf(text, name="response_grammar")
         return cls.of(

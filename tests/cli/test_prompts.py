@@ -189,3 +189,59 @@ def test_lint(run_here: MainRun, folder: Path, greet: str) -> None:
     written(folder, "a.prompt", "---\noutput: {schema: strin}\ntools: [a]\n---\n{{#if}}")
     code, out, _ = run_here("lint", file)
     assert (code, out.count("error: ")) == (1, 2)
+
+
+def test_lint_tells_where_a_partial_is_named(run_here: MainRun, folder: Path) -> None:
+    file = written(folder, "a.prompt", "Hi\n{{> ../x}} {{> bad}}", **{"_bad.prompt": "one\n{{#if}}"})
+    code, out, _ = run_here("lint", file)
+    told = """\
+error: a.prompt:2:1: partial '../x': name: '../x' has an empty segment, or one of dots alone. \
+Use letters, digits, - _ . and /.
+  {{> ../x}} {{> bad}}
+  ^
+error: _bad.prompt:2:"""
+    assert (code, out.startswith(told)) == (1, True)
+    assert out.endswith("a.prompt: 2 errors, 0 traps\n")
+
+
+CONFIG = """---
+config:
+  temperatur: 1
+  topK: x
+  maxOutputToken: 3
+  stopSequences: [1]
+  toolChoice: auto
+  weather: mild
+  version: v1
+  topP: 0.5
+---
+Hi"""
+CONFIG_FINDINGS = """\
+error: a.prompt:3:3: config.temperatur: no sampling option. Did you mean 'temperature'?
+    temperatur: 1
+    ^
+error: a.prompt:4:3: config.topK: must be a whole number from -1 to 2147483647, not 'x'.
+    topK: x
+    ^
+error: a.prompt:5:3: config.maxOutputToken: no sampling option. Did you mean 'maxOutputTokens'?
+    maxOutputToken: 3
+    ^
+error: a.prompt:6:3: config.stopSequences: must be a string or a list of strings, not [1].
+    stopSequences: [1]
+    ^
+error: a.prompt:7:3: config.toolChoice: no sampling option. Remove it.
+    toolChoice: auto
+    ^
+error: a.prompt:8:3: config.weather: no sampling option. Remove it.
+    weather: mild
+    ^
+a.prompt: 6 errors, 0 traps
+"""
+
+
+def test_lint_names_what_a_model_refuses_of_config(run_here: MainRun, folder: Path) -> None:
+    assert run_here("lint", written(folder, "a.prompt", CONFIG)) == (1, CONFIG_FINDINGS, "")
+    file = written(folder, "a.prompt", "---\nconfig: {toolChoice: auto}\n---\nHi")
+    told = "chatwrap: config.toolChoice: no sampling option. Remove it.\n"
+    code, out, err = run_here("run", file, *FAST)
+    assert (code, out.strip(), err) == (2, "", told)

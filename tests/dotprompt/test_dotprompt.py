@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -243,8 +245,8 @@ def test_a_folder_gives_prompts_and_partials(tmp_path: Path) -> None:
     with pytest.raises(DotpromptError) as caught_name:
         dotprompt.render("{{> (lookup . 'p')}}", {"input": {"p": "../../etc/passwd"}})
     assert str(caught_name.value) == (
-        "name: '../../etc/passwd' has an empty segment, or one of dots alone. "
-        "Use letters, digits, - _ . and /."
+        "prompt:1:1: partial '../../etc/passwd': name: '../../etc/passwd' has an empty segment, or one of "
+        "dots alone. Use letters, digits, - _ . and /.\n  {{> (lookup . 'p')}}\n  ^"
     )
     with pytest.raises(DotpromptError) as caught_store:
         Dotprompt().load("greet")
@@ -301,3 +303,119 @@ Hi {{media url="data:image/png;base64,AA"}}"""
     assert Dotprompt().render("Hi").to_generate_request().to_json() == {
         "messages": [{"role": "user", "content": [{"text": "Hi"}]}]
     }
+
+
+@pytest.mark.parametrize(
+    "name", ["role", "json", "history", "section", "media", "lookup", "log", "if", "ifEquals", "each", "with"]
+)
+def test_a_built_in_helper_is_not_replaced(name: str) -> None:
+    def helper() -> int:
+        return 1
+
+    dotprompt = Dotprompt()
+    for use in (lambda: dotprompt.define_helper(name, helper), lambda: Dotprompt(helpers={name: helper})):
+        with pytest.raises(DotpromptError) as caught:
+            use()
+        assert str(caught.value) == f"helpers: {name!r} is built in. Choose another name."
+    dotprompt.define_helper("own", helper).define_helper("own", lambda: 2)
+    assert dotprompt.render("{{own}}").messages[0].text == "2"
+
+
+def test_a_helper_needs_a_name() -> None:
+    with pytest.raises(DotpromptError) as caught:
+        Dotprompt(helpers={"": str})
+    assert str(caught.value) == "helpers: a helper without a name. Give it one."
+
+
+def test_an_edited_partial_is_read_anew(tmp_path: Path) -> None:
+    partial, outer = tmp_path / "_tone.prompt", tmp_path / "_outer.prompt"
+    partial.write_text("kind", encoding="utf-8")
+    outer.write_text("<{{> tone}}>", encoding="utf-8")
+    (tmp_path / "greet.prompt").write_text("Be {{> tone}}{{> outer}}", encoding="utf-8")
+    dotprompt = Dotprompt(tmp_path)
+    prompt = dotprompt.load("greet")
+    assert prompt.render().messages[0].text == "Be kind<kind>"
+    partial.write_text("rude", encoding="utf-8")
+    assert prompt.render().messages[0].text == "Be rude<rude>"
+    assert dotprompt.load("greet").render().messages[0].text == "Be rude<rude>"
+    partial.unlink()
+    assert not dotprompt.has_partial("tone")
+    with pytest.raises(DotpromptError, match="no partial 'tone'"):
+        prompt.render()
+
+
+def test_a_partial_is_asked_for_once_in_a_rendering_and_compiled_once() -> None:
+    asked: list[str] = []
+
+    def resolve(name: str) -> str:
+        asked.append(name)
+        return f"{name}{{{{this}}}}"
+
+    dotprompt = Dotprompt(partial_resolver=resolve)
+    prompt = dotprompt.compile("{{#each l}}{{> p}}{{/each}}")
+    assert prompt.render({"input": {"l": [1, 2]}}).messages[0].text == "p1p2"
+    environment = prompt.registry.environment
+    compiled = environment.partial("p")
+    assert prompt.render({"input": {"l": [3]}}).messages[0].text == "p3"
+    assert asked == ["p"] * 3 and environment.partial("p") is compiled
+
+
+MARK_BREAKERS: dict[str, Callable[[str], str]] = {
+    "the end cut": lambda text: text[:-1],
+    "the start cut": lambda text: text[1:],
+    "all but the first character cut": lambda text: text[:1],
+    "all but the last character cut": lambda text: text[-1:],
+    "reversed": lambda text: text[::-1],
+    "sorted": lambda text: "".join(sorted(text)),
+    "as JSON": json.dumps,
+    "as JSON in capitals": lambda text: json.dumps(text).upper(),
+}
+
+
+@pytest.mark.parametrize("change", MARK_BREAKERS.values(), ids=MARK_BREAKERS)
+@pytest.mark.parametrize("mark", ['{{role "system"}}', '{{media url="data:,"}}', "{{history}}"])
+def test_a_helper_that_breaks_a_mark_is_told(change: Callable[[str], str], mark: str) -> None:
+    dotprompt = Dotprompt(helpers={"box": lambda options: change(options.fn())})
+    with pytest.raises(DotpromptError) as caught:
+        dotprompt.render(f"Hi {{{{#box}}}}{mark}{{{{/box}}}}")
+    assert str(caught.value) == (
+        "prompt:1:4: the helper changed a mark in its block. Give its text back whole.\n"
+        f"  Hi {{{{#box}}}}{mark}{{{{/box}}}}\n     ^"
+    )
+
+
+@given(st.text(st.characters(min_codepoint=0xFFFF0, max_codepoint=0x10FFFF)))
+def test_a_helper_may_change_what_is_around_marks_and_leave_them_out(value: str) -> None:
+    helpers = {"box": lambda options: f"[{options.fn().strip()}]", "gone": lambda options: options.fn()[:0]}
+    rendered = Dotprompt(helpers=helpers).render(
+        '{{#box}}{{v}}a{{role "model"}}b {{/box}}{{#gone}}{{role "system"}}x{{/gone}}',
+        {"input": {"v": value}},
+    )
+    told = [(message.role, message.text) for message in rendered.messages]
+    assert told == [("user", f"[{value}a"), ("model", "b]")]
+
+
+def test_a_partial_that_the_folder_refuses_is_told_with_its_place(tmp_path: Path) -> None:
+    folder = tmp_path / "prompts"
+    folder.mkdir()
+    (tmp_path / "secret.prompt").write_text("secret", encoding="utf-8")
+    (folder / "_out.prompt").symlink_to(tmp_path / "secret.prompt")
+    (folder / "_in.prompt").write_text("one\n{{> out}}", encoding="utf-8")
+    (folder / "a.prompt").write_text("{{> in}}", encoding="utf-8")
+    long = "n" * 300
+    dotprompt = Dotprompt(folder)
+    for render, message in (
+        (
+            lambda: dotprompt.load("a").render(),
+            f"{folder}/_in.prompt:2:1: partial 'out': {folder}/_out.prompt: a link that leads out of "
+            f"{folder}. Copy the file instead.\n  {{{{> out}}}}\n  ^",
+        ),
+        (
+            lambda: dotprompt.render("Hi {{> (lookup . 'v')}}", {"input": {"v": long}}),
+            f"prompt:1:4: partial '{'n' * 47}...{'n' * 6}...: {folder}/_{long}.prompt: can't be followed: "
+            "File name too long.\n  Hi {{> (lookup . 'v')}}\n     ^",
+        ),
+    ):
+        with pytest.raises(DotpromptError) as caught:
+            render()
+        assert str(caught.value) == message

@@ -158,3 +158,15 @@ def test_what_can_not_be_read(tmp_path: Path) -> None:
     with pytest.raises(FileError) as caught:
         DirectoryStore(tmp_path / "gone").list()
     assert str(caught.value) == f"{tmp_path}/gone: no such folder."
+
+
+@pytest.mark.parametrize("name", ["a" * 300, "a" * 300 + "/b", "/".join(["abc"] * 2000)])
+def test_a_name_too_long_for_a_file(name: str, tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path)
+    with pytest.raises(FileError) as caught:
+        store.load(name)
+    assert str(caught.value) == f"{tmp_path}/{name}.prompt: can't be followed: File name too long."
+    for use in (store.load_partial, store.delete, lambda name: store.save(name, "x")):
+        with pytest.raises(FileError, match="File name too long"):
+            use(name)
+    assert list(tmp_path.iterdir()) == []

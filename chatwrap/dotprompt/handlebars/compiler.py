@@ -114,8 +114,12 @@ class Compiler:
             found = result(frame)
             if isinstance(found, Mark):
                 out.append(found)
-            else:
-                out.extend(frame.run.pieces(show(found, frame)))
+                return
+            text = show(found, frame)
+            try:
+                out.extend(frame.run.pieces(text))
+            except ValueError as error:
+                raise self.source.fault(offset, *_reason(error)) from None
 
         return write_result
 

@@ -255,6 +255,11 @@ class _Parser:
                 raise self.source.fault(part.offset, f"{part.text!r} inside a path.", "Put it first.")
             else:
                 depth += part.text == ".."
+            if self.token.kind in ("id", "name") and not self.source.text[self.token.offset - 1].isspace():
+                problem = f"{text + self.token.text!r} is no path."
+                raise self.source.fault(
+                    start.offset, problem, "Put one dot between names, and none at the end."
+                )
             if self.token.kind != "separator":
                 return Path(tuple(parts), depth, start.kind == "data", text, start.offset)
             text += self.take("separator", remedy="").text

@@ -13,6 +13,7 @@ from chatwrap.dotprompt.handlebars.run import (
     Inline,
     Output,
     PartialBlock,
+    PartialError,
     Render,
     inner_data,
 )
@@ -92,7 +93,10 @@ def _target(
     """What the partial that `name` means here renders, and in which frame."""
     is_block = name == f"@{_BLOCK}"
     found = frame.data.get(_BLOCK) if is_block else frame.inlines.get(name)
-    template = None if found or is_block else frame.run.environment.partial(name)
+    try:
+        template = None if found or is_block else frame.run.partial(name)
+    except PartialError as error:
+        raise fault(str(error)) from error
     data, inlines = frame.data, frame.inlines
     if body:
         block = PartialBlock(body.render, frame, data.get(_BLOCK))

@@ -10,10 +10,18 @@ from chatwrap.dotprompt.handlebars.compiler import Compiler
 from chatwrap.dotprompt.handlebars.helpers import CHOICES, HELPERS, LOOPS, Choice, Helper
 from chatwrap.dotprompt.handlebars.parser import parse
 from chatwrap.dotprompt.handlebars.partials import shown_chain
-from chatwrap.dotprompt.handlebars.run import Body, BoundError, Frame, Output, Run, joined_length
+from chatwrap.dotprompt.handlebars.run import (
+    Body,
+    BoundError,
+    Frame,
+    Output,
+    PartialError,
+    Run,
+    joined_length,
+)
 from chatwrap.dotprompt.handlebars.source import Source
 from chatwrap.dotprompt.handlebars.values import Mark
-from chatwrap.errors import DotpromptError
+from chatwrap.errors import ChatwrapError, DotpromptError
 
 PartialResolver: TypeAlias = Callable[[str], "Source | str | None"]
 """Gives the source of the partial with a name; None if there is none."""
@@ -21,7 +29,10 @@ PartialResolver: TypeAlias = Callable[[str], "Source | str | None"]
 
 @dataclass(slots=True)
 class Environment:
-    """Helpers and partials. Partials are compiled once, at their first use, and kept."""
+    """Helpers and partials. Partials are compiled at their first use, and again only if their source changes.
+
+    The resolver is asked for a partial's source once in each rendering.
+    """
 
     helpers: dict[str, Helper | Choice] = field(default_factory=lambda: {**HELPERS, **CHOICES})
     resolver: PartialResolver | None = None
@@ -33,7 +44,10 @@ class Environment:
 
         Raises `DotpromptError` for the name of a helper that is built in.
         """
-        if name in LOOPS or name in CHOICES or name in HELPERS or not name:
+        known = self.helpers.get(name)
+        if not name:
+            raise DotpromptError.of("helpers", "a helper without a name.", "Give it one.")
+        if name in LOOPS or isinstance(known, Choice) or (known and known.native):
             raise DotpromptError.of("helpers", f"{name!r} is built in.", "Choose another name.")
         self.helpers[name] = Helper(function)
 
@@ -43,15 +57,22 @@ class Environment:
         self._compiled.pop(name, None)
 
     def partial(self, name: str) -> Template | None:
-        """The partial with this name, from those defined or from the resolver."""
-        if (template := self._compiled.get(name)) is not None:
-            return template
+        """The partial with this name, from those defined or from the resolver.
+
+        Raises `PartialError` if the resolver refuses, and `DotpromptError` if the source is no template.
+        """
         source = self._sources.get(name)
         if source is None and self.resolver:
-            found = self.resolver(name)
+            try:
+                found = self.resolver(name)
+            except ChatwrapError as error:
+                raise PartialError(name, error) from error
             source = Source.of(found, f"partial {name!r}") if isinstance(found, str) else found
         if source is None:
             return None
+        known = self._compiled.get(name)
+        if known is not None and known.source == source:
+            return known
         template = self._compiled[name] = self.compile(source)
         return template
 

@@ -310,7 +310,7 @@ def test_log_tells_pythons_logging(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
-def test_partials_come_from_the_resolver_once() -> None:
+def test_partials_come_from_the_resolver_once_in_each_rendering() -> None:
     asked: list[str] = []
 
     def resolve(name: str) -> str | None:
@@ -320,7 +320,7 @@ def test_partials_come_from_the_resolver_once() -> None:
     made = Environment(resolver=resolve)
     template = made.compile("{{> a}}{{> b}}{{#> c}}none{{/c}}")
     assert template.render({}) == template.render({}) == "ABBnone"
-    assert asked == ["a", "b", "c", "c"]
+    assert asked == ["a", "b", "c"] * 2
 
 
 def test_threads_share_a_template() -> None:
@@ -365,3 +365,31 @@ def test_a_block_helper_keeps_structure_and_no_text_becomes_it(text: str) -> Non
     pieces = made.compile('{{#box}}{{x}}{{role "system"}}{{x}}{{/box}}').pieces({"x": text})
     assert [piece for piece in pieces if not isinstance(piece, str)] == [RoleMark("system")]
     assert "".join(piece for piece in pieces if isinstance(piece, str)) == f"<{text}{text}|>"
+
+
+@pytest.mark.parametrize(
+    ("tag", "column", "path"),
+    [
+        ("{{a.}}", 3, "a."),
+        ("{{a..b}}", 3, "a.."),
+        ("{{a.b.}}", 3, "a.b."),
+        ("{{@a.}}", 3, "@a."),
+        ("{{..a}}", 3, "..a"),
+        ("{{#if a.}}x{{/if}}", 7, "a."),
+        ("{{json (lookup a.. 1)}}", 16, "a.."),
+        ("{{> a..b}}", 5, "a.."),
+    ],
+)
+def test_what_is_no_path(tag: str, column: int, path: str) -> None:
+    with pytest.raises(DotpromptError) as caught:
+        Environment().compile(tag)
+    assert str(caught.value) == (
+        f"template:1:{column}: {path!r} is no path. Put one dot between names, and none at the end.\n"
+        f"  {tag}\n  {' ' * (column - 1)}^"
+    )
+
+
+def test_dots_with_spaces_around_are_arguments() -> None:
+    made = Environment()
+    made.define_helper("join", lambda *values: "+".join(map(str, values)))
+    assert made.compile("{{#each l}}{{join . ../a .}}{{/each}}").render({"l": [1], "a": 2}) == "1+2+1"
