@@ -64,7 +64,7 @@ class JsonToolOutputParser(ToolOutputParser):
         complete = [(start, value) for start, _, value in _values(raw_txt) if _requests_in(value)]
         start = complete[0][0] if complete else found.start() if found else len(raw_txt)
         ids = (each for _, value in complete for each in _requests_in(value))
-        return _before(raw_txt, start).rstrip("`"), list(_numbered(ids))
+        return _before(raw_txt, start).rstrip("`[{ \n"), list(_numbered(ids))
 
 
 @dataclass(frozen=True)

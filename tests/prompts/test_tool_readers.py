@@ -94,6 +94,12 @@ def test_thoughts_and_requests_come_as_they_are_certain() -> None:
     ]
 
 
+def test_what_may_begin_a_request_is_no_thought_yet() -> None:
+    text = 'Hm [{"name":"f","parameters":{"a":1}}]'
+    stream = JsonToolOutputParser().parse_output_streaming(list(text))
+    assert {message.content for message in stream} == {"H", "Hm"}
+
+
 def test_known_tools_shape_the_arguments_and_unknown_ones_are_kept() -> None:
     parser = JsonToolOutputParser([ADD])
     text = (
