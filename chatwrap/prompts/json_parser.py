@@ -49,7 +49,7 @@ def loads_repaired(text: str) -> Any:
 
 
 def _values_in_a_row(text: str) -> list[Any] | None:
-    """The objects and lists that a text is made of, of which json_repair would keep the last alone."""
+    """The objects and lists that a text is made of, if several: json_repair would keep the last alone."""
     decoder, values, rest = json.JSONDecoder(parse_constant=lambda _: None), [], text.strip()
     while rest.startswith(("{", "[")):
         try:
@@ -58,7 +58,7 @@ def _values_in_a_row(text: str) -> list[Any] | None:
             return None
         values.append(value)
         rest = rest[end:].lstrip(" \t\r\n,;")
-    return None if rest or not values else values
+    return None if rest or len(values) < 2 else values
 
 
 def partial_json(text: str) -> Any:
