@@ -5,13 +5,14 @@ Renderer, call grammar and output parser are all derived from these values, so t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, is_dataclass
 from itertools import chain
 
 from pydantic import JsonValue
 
 from chatwrap.chat.notation import ArgumentNotation, JsonNotation
-from chatwrap.chat.slotted import Slot, SyntaxText, as_slotted
+from chatwrap.chat.slotted import Slot, SlottedText, SyntaxText, as_slotted
 from chatwrap.chat.text import LlamaText, SpecialTokensText
 
 
@@ -128,3 +129,24 @@ class ChatWrapperSettings:
     supports_system_messages: bool = True
     functions: FunctionsSyntax = field(default_factory=default_functions)
     segments: SegmentsSyntax = field(default_factory=SegmentsSyntax)
+
+
+def texts_of(value: object) -> Iterator[str | SpecialTokensText]:
+    """All texts of the format in a settings value, plain or special, everywhere in it."""
+    match value:
+        case SpecialTokensText():
+            yield value
+        case Slot():
+            return
+        case str():
+            yield value
+        case LlamaText():
+            yield from texts_of(value.values)
+        case SlottedText():
+            yield from texts_of(value.parts)
+        case tuple():
+            for member in value:
+                yield from texts_of(member)
+        case _ if is_dataclass(value):
+            for entry in fields(value):
+                yield from texts_of(getattr(value, entry.name))

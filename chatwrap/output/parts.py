@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from chatwrap.chat.history import SegmentType
-from chatwrap.chat.slotted import Slot, SlottedText, SyntaxText
-from chatwrap.chat.syntax import ChatWrapperSettings, SegmentsSyntax, SegmentSyntax
-from chatwrap.chat.text import LlamaText, SpecialTokensText
+from chatwrap.chat.slotted import Slot, SyntaxText
+from chatwrap.chat.syntax import ChatWrapperSettings, SegmentsSyntax, SegmentSyntax, texts_of
+from chatwrap.chat.text import SpecialTokensText
 from chatwrap.output.marks import Mark, common_start
 from chatwrap.output.source import Alphabet, Reading, Source
 
@@ -124,23 +124,13 @@ def _mark(text: SyntaxText, alphabet: Alphabet) -> Mark:
     return Mark.of("".join(part for part in alphabet.of_mark(text) if not isinstance(part, Slot)))
 
 
-def control_texts(value: object) -> Iterator[str]:
-    """All texts in a settings value that special tokens may stand in."""
-    match value:
-        case SpecialTokensText():
-            yield value.value
-        case LlamaText():
-            yield from control_texts(value.values)
-        case SlottedText():
-            yield from control_texts(value.parts)
-        case tuple():
-            for member in value:
-                yield from control_texts(member)
-        case _ if is_dataclass(value):
-            for entry in fields(value):
-                yield from control_texts(getattr(value, entry.name))
+def control_texts(settings: ChatWrapperSettings) -> list[str]:
+    """All texts in `settings` that special tokens may stand in."""
+    return [text.value for text in texts_of(settings) if isinstance(text, SpecialTokensText)]
 
 
 def alphabet_of(settings: ChatWrapperSettings, special_tokens: Sequence[str]) -> Alphabet:
     """The alphabet of the marks in `settings`."""
-    return Alphabet(special_tokens, list(control_texts(settings)))
+    return Alphabet(
+        special_tokens, [text.value for text in texts_of(settings) if isinstance(text, SpecialTokensText)]
+    )

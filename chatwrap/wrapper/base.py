@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Final
 
@@ -23,8 +23,8 @@ from chatwrap.chat.history import (
 from chatwrap.chat.json_text import dump_json
 from chatwrap.chat.openai import call_id
 from chatwrap.chat.slotted import Slot, SlottedText, as_slotted
-from chatwrap.chat.syntax import ChatWrapperSettings
-from chatwrap.chat.text import LlamaText, LlamaTextInput, SpecialTokensText
+from chatwrap.chat.syntax import ChatWrapperSettings, texts_of
+from chatwrap.chat.text import LlamaText, LlamaTextInput
 from chatwrap.errors import Fault, HistoryError
 from chatwrap.wrapper.arguments import written_arguments
 from chatwrap.wrapper.document import typescript_signatures
@@ -75,7 +75,7 @@ class ChatWrapper:
     @property
     def control_texts(self) -> frozenset[str]:
         """Every text that this format may write as control text; see `encode`'s `control_texts`."""
-        return frozenset(filter(None, _control_texts(self.settings)))
+        return frozenset(filter(None, map(str, texts_of(self.settings))))
 
     def generate_context_state(
         self,
@@ -279,24 +279,3 @@ def _read_calls(
 
 def _plain(text: str | LlamaText | SlottedText) -> LlamaText:
     return as_slotted(text).fill({})
-
-
-def _control_texts(value: object) -> Iterator[str]:
-    """All texts of the format in a settings value: special or plain, everywhere in it."""
-    match value:
-        case SpecialTokensText():
-            yield value.value
-        case Slot() | bool() | None:
-            return
-        case str():
-            yield value
-        case LlamaText():
-            yield from _control_texts(value.values)
-        case SlottedText():
-            yield from _control_texts(value.parts)
-        case tuple():
-            for member in value:
-                yield from _control_texts(member)
-        case _ if is_dataclass(value):
-            for entry in fields(value):
-                yield from _control_texts(getattr(value, entry.name))
