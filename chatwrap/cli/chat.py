@@ -14,6 +14,7 @@ import typer
 from chatwrap.chat.history import ChatHistory, ChatSystemMessage
 from chatwrap.chat.json_text import parse_json
 from chatwrap.chat.text import LlamaText
+from chatwrap.cli.options import ChatFormat, ContextSize, GpuLayers, ModelArgument, Threads
 from chatwrap.cli.repl import Repl
 from chatwrap.cli.streams import argument_text, on_terminal, visible
 from chatwrap.errors import AnswerError, FileError, OptionError
@@ -33,17 +34,14 @@ _HISTORY_HELP: Final = "Go on from the conversation in this file, and save it th
 
 
 def chat(
-    model: Annotated[str | None, typer.Argument(help="A GGUF file or a name in `chatwrap models`.")] = None,
+    model: ModelArgument = None,
     *,
     prompt: Annotated[str | None, typer.Option("--prompt", "-p", help="Answer this and exit.")] = None,
     prompt_file: Annotated[Path | None, typer.Option(help="Answer this file's text and exit.")] = None,
     system: Annotated[
         str | None, typer.Option("--system", "-s", help="System message; none by default.")
     ] = None,
-    chat_format: Annotated[
-        str,
-        typer.Option("--format", "-f", help="Format name or file; 'auto', or 'jinja': the file's template."),
-    ] = "auto",
+    chat_format: ChatFormat = "auto",
     history: Annotated[Path | None, typer.Option(help=_HISTORY_HELP)] = None,
     temperature: Annotated[float, typer.Option(help="0 takes the likeliest token.")] = 0.2,
     top_k: Annotated[int, typer.Option(help="Below 1: no limit.")] = 40,
@@ -56,11 +54,9 @@ def chat(
     json_schema: Annotated[
         Path | None, typer.Option(help="Answer with JSON that is valid by this schema.")
     ] = None,
-    n_ctx: Annotated[
-        int | None, typer.Option(help="Context in tokens; the model's own, 8192 at most.")
-    ] = None,
-    n_gpu_layers: Annotated[int, typer.Option(help="Layers on the GPU; -1 for all.")] = 0,
-    threads: Annotated[int | None, typer.Option(help="CPU threads; llama.cpp's choice by default.")] = None,
+    n_ctx: ContextSize = None,
+    n_gpu_layers: GpuLayers = 0,
+    threads: Threads = None,
 ) -> None:
     """Talk to a model. Without -p, type messages; /help lists commands, Ctrl-C stops an answer."""
     from chatwrap.engine.build import require_llama_cpp

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from chatwrap.cli.options import ContextSize, GpuLayers, Threads
 from chatwrap.cli.prompts import opened, read_input, read_tools
 from chatwrap.cli.streams import on_terminal, printable_json, visible
 from chatwrap.dotprompt.dotprompt import model_name
@@ -30,11 +31,9 @@ def run(
         Path | None, typer.Option(help="Python file whose functions are the prompt's tools.")
     ] = None,
     chat_format: Annotated[str, typer.Option("--format", "-f", help="Format name or file.")] = "auto",
-    n_ctx: Annotated[
-        int | None, typer.Option(help="Context in tokens; the model's own, 8192 at most.")
-    ] = None,
-    n_gpu_layers: Annotated[int, typer.Option(help="Layers on the GPU; -1 for all.")] = 0,
-    threads: Annotated[int | None, typer.Option(help="CPU threads; llama.cpp's choice by default.")] = None,
+    n_ctx: ContextSize = None,
+    n_gpu_layers: GpuLayers = 0,
+    threads: Threads = None,
 ) -> None:
     """Answer a .prompt file: its template filled in, its model, options, tools and output schema."""
     from chatwrap.engine.build import require_llama_cpp

@@ -7,13 +7,14 @@ from typing import Annotated, Any
 import typer
 
 from chatwrap.chat.json_text import parse_json
+from chatwrap.cli.options import ChatFormat, ContextSize, GpuLayers, ModelArgument, Threads
 from chatwrap.cli.streams import visible
 from chatwrap.errors import MissingExtraError, OptionError
 from chatwrap.models import default_model
 
 
 def serve(
-    model: Annotated[str | None, typer.Argument(help="A GGUF file or a name in `chatwrap models`.")] = None,
+    model: ModelArgument = None,
     *,
     host: Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 for all.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
@@ -21,19 +22,14 @@ def serve(
     api_key: Annotated[
         str | None, typer.Option(envvar="CHATWRAP_API_KEY", help="Refuse requests that don't bear it.")
     ] = None,
-    chat_format: Annotated[
-        str,
-        typer.Option("--format", "-f", help="Format name or file; 'auto', or 'jinja': the file's template."),
-    ] = "auto",
+    chat_format: ChatFormat = "auto",
     chat_template_kwargs: Annotated[
         str | None, typer.Option(help='Variables for the chat template: {"enable_thinking": false}')
     ] = None,
     seed: Annotated[int | None, typer.Option(help="For the same answers again; random by default.")] = None,
-    n_ctx: Annotated[
-        int | None, typer.Option(help="Context in tokens; the model's own, 8192 at most.")
-    ] = None,
-    n_gpu_layers: Annotated[int, typer.Option(help="Layers on the GPU; -1 for all.")] = 0,
-    threads: Annotated[int | None, typer.Option(help="CPU threads; llama.cpp's choice by default.")] = None,
+    n_ctx: ContextSize = None,
+    n_gpu_layers: GpuLayers = 0,
+    threads: Threads = None,
 ) -> None:
     """Serve a model to OpenAI's clients: /v1/chat/completions and /v1/models."""
     from chatwrap.engine.build import require_llama_cpp
